@@ -11,8 +11,8 @@ func All() []Script {
 
 // The SHA1 of each script, by which EVALSHA calls it.
 const (
-	BudgetSettleV1SHA1       = "5647db7151add4646d011a725eb1755d7ea5ad74"
-	BudgetV1SHA1             = "d946e3973de710745231e14005373b1155a992ba"
+	BudgetSettleV1SHA1       = "9303bed65bb76e2d7736ffd64773f1ffb83bc163"
+	BudgetV1SHA1             = "0fbddc22e7f73089f0ca1b2feacd71b26cb51d52"
 	ConcurrencyReleaseV1SHA1 = "0dc3df425ff51b141cbc5874fcc08815f7968e6d"
 	ConcurrencyV1SHA1        = "d4c2b5517f128badee3f72f1c92f8f19f56bdf45"
 	GCRAManyV1SHA1           = "e306725e1d6e4f935df7d16ad41d159557952fc2"
@@ -20,9 +20,9 @@ const (
 	ListLogManyV1SHA1        = "68e5797ad096ca267d43b94c33c464f344555a46"
 	ListLogReturnV1SHA1      = "4abb977f5c1fd7f09471aa196ae4f61828bc386f"
 	ListLogV1SHA1            = "3fd94cca38f87287286ee431bac2307a0a0a653e"
-	SliceRingManyV1SHA1      = "2022b6e3946c75bc511d3b64f93f9fe4ab50f8e0"
-	SliceRingReturnV1SHA1    = "e40390f7c892e697ecbe2afece4d7a6c891e98e2"
-	SliceRingV1SHA1          = "d8c81a421c8d84aa72c02160adb780b18d7afcfe"
+	SliceRingManyV1SHA1      = "ee3e157af0acff0d0c29dadb0f7ea728e0c64736"
+	SliceRingReturnV1SHA1    = "b2cbf0908cfb5ba6cd9ed1c7df1eb86ef94e5284"
+	SliceRingV1SHA1          = "80f38931220a9a98e9b3fcff174c4265e8643e3d"
 	TokenBucketSetV1SHA1     = "f021eff654bcc6a51ae6db4bc833e6963d88a4e8"
 	TokenBucketV1SHA1        = "9d86555f6e9b60b8e16da442b75e969769ad7cda"
 	ZSetLogReturnV1SHA1      = "c6199f8836e20e3b0fb21eab8605e65a24db9ddb"
@@ -56,7 +56,7 @@ func BudgetSettleV1() Script {
 			{Name: "permits", Type: "int", Min: 0, Max: 1000000000, Text: "the actual cost"},
 			{Name: "unknown", Type: "int", Min: 0, Max: 1, Text: "an id that is not known: 0 leaves it alone, 1 charges it"},
 			{Name: "slice_i", Type: "us", Min: 1000, Max: 86400000000, Text: "length of a slice", Repeated: true},
-			{Name: "size_i", Type: "int", Min: 1, Max: 10000, Text: "its slices; up to 10000 in all windows, for a new ring", Repeated: true},
+			{Name: "size_i", Type: "int", Min: 1, Max: 10000, Text: "its slices; up to 10000 in all windows", Repeated: true},
 		},
 		Group: &Group{Name: "window", Min: 1, Max: 8},
 		Reply: []Field{
@@ -71,7 +71,7 @@ func BudgetSettleV1() Script {
 		},
 		Commands:   []string{"EXISTS", "GET", "GETRANGE", "PEXPIREAT", "SET", "SETRANGE", "TIME"},
 		State:      "sr/1, bg/1",
-		Layout:     "slice_ring's. Charges stop where a section holds 7 * 10^12 permits; budget's",
+		Layout:     "slice_ring's. Charges stop where a window holds 7 * 10^12 permits; budget's",
 		Complexity: "O(N)",
 		Cost:       "N slices, at most 1000, have begun since: to give back reads and writes their cells. A charge costs what a grant of slice_ring does",
 		Redis:      "5.0",
@@ -541,8 +541,8 @@ var sliceRingV1Source string
 // up to 8 windows, each with slices of its own, all granted or none. The current slice and the
 // size_i - 1 before it never hold more than limit_i, so any interval of (size_i - 1) * slice_i
 // holds at most limit_i: to cover a window w, ask for w / slice_i + 1 slices. A window that is
-// new to the ring begins with what other windows hold of its time, as if granted now. It does
-// not book ahead. A denied call writes nothing.
+// new to the ring begins with what another holds of its time, as if granted at the last grant.
+// It does not book ahead. A denied call writes nothing.
 func SliceRingV1() Script {
 	return Script{
 		Name:    "slice_ring",
@@ -550,7 +550,7 @@ func SliceRingV1() Script {
 		File:    "slice_ring_v1.lua",
 		SHA1:    SliceRingV1SHA1,
 		Source:  sliceRingV1Source,
-		About:   "The time-slice ring: permits counted by slice of time, in up to 8 windows, each with slices of its own, all granted or none. The current slice and the size_i - 1 before it never hold more than limit_i, so any interval of (size_i - 1) * slice_i holds at most limit_i: to cover a window w, ask for w / slice_i + 1 slices. A window that is new to the ring begins with what other windows hold of its time, as if granted now. It does not book ahead. A denied call writes nothing.",
+		About:   "The time-slice ring: permits counted by slice of time, in up to 8 windows, each with slices of its own, all granted or none. The current slice and the size_i - 1 before it never hold more than limit_i, so any interval of (size_i - 1) * slice_i holds at most limit_i: to cover a window w, ask for w / slice_i + 1 slices. A window that is new to the ring begins with what another holds of its time, as if granted at the last grant. It does not book ahead. A denied call writes nothing.",
 		Keys: []Key{
 			{Name: "ring", Pattern: "<prefix>:<limiter>:{<subject>}:sr1"},
 		},
@@ -576,7 +576,7 @@ func SliceRingV1() Script {
 		},
 		Commands:   []string{"EXISTS", "GETRANGE", "PEXPIREAT", "SET", "SETRANGE", "TIME"},
 		State:      "sr/1",
-		Layout:     "A header: number of sections in 1 byte, time of the last grant in 7, total granted in 6. Then 19 bytes for each section, one for each slice_i and size_i that was asked for: slice in 5, size in 2, shift in 6, base in 6. A section's own total is total + shift. base is what of it had been granted before the window of the last grant, or 2^44. Then the cells of the sections, size of 7 bytes each. Slice number s begins at s * slice; its cell is at index s % size: 44 bits with the section's total before s, and 12 bits, the link: s' % 4096, where s' is the first slice from s on with permits. Big-endian. Expires when the last slice has left all sections",
+		Layout:     "A header: number of sections in 1 byte, time of the last grant in 7, total granted in 6. Then 20 bytes for each section, one for each slice_i and size_i that was asked for: slice in 5, size in 2, shift in 6, and 7 with the cell of the oldest slice in its window. A section's own total is total + shift. Then the cells of the sections, size of 7 bytes each. Slice number s begins at s * slice; its cell is at index s % size: 44 bits with the section's total before s, and 12 bits, the link: s' % 4096, where s' is the first slice from s on with permits. Big-endian. Expires when the last slice has left all sections",
 		Complexity: "O(W log N)",
 		Cost:       "TIME, GETRANGE, and one more for each of the W windows whose slice has changed; a denial searches the N slices of a window by three links, then by halving. A grant writes a cell for each slice since the last grant, and the whole section of a new window",
 		Redis:      "5.0",
@@ -768,7 +768,7 @@ func ZSetLogV1() Script {
 // of them.
 func Libraries() []Library {
 	return []Library{
-		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "2d2e9fbab93a90571a04dfb3820e8e134cb3fb00", Source: sluiceV1Source},
+		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "7a1ff4b4d25781ddf642f9aa9c2b0e0fc3a8e696", Source: sluiceV1Source},
 	}
 }
 

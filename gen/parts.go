@@ -14,7 +14,7 @@ import (
 //	-- END
 //
 // The part arguments comes first: it reads and checks KEYS and ARGV as the header says. Any other is the file
-// gen/parts/<name>.lua, moved as far to the right as its mark; in it the line -- PART <name> is another one. Where no script for many keys is made, a part comes
+// gen/parts/<name>.lua, moved as far to the right as its mark. Where no script for many keys is made, a part comes
 // without the lines that say how (see many.go).
 //
 //go:embed parts/*.lua
@@ -27,7 +27,6 @@ const (
 
 var (
 	partPattern  = regexp.MustCompile(`^( *)` + fmt.Sprintf(partMark, "([a-z_]+)") + `$`)
-	innerPattern = regexp.MustCompile(`(?m)^( *)-- PART ([a-z_]+)$`)
 	marksPattern = regexp.MustCompile(`(?m)^ *(` + fmt.Sprintf(partMark, "[a-z_]+") + `|` + partEnd + `)\n`)
 )
 
@@ -74,12 +73,7 @@ func part(name string, s *script) (string, error) {
 		return arguments(s), nil
 	}
 	text, err := partFiles.ReadFile("parts/" + name + ".lua")
-	return innerPattern.ReplaceAllStringFunc(string(text), func(mark string) string {
-		inner := innerPattern.FindStringSubmatch(mark)
-		var lines string
-		lines, err = part(inner[2], s)
-		return inner[1] + strings.ReplaceAll(strings.TrimSuffix(lines, "\n"), "\n", "\n"+inner[1])
-	}), err
+	return string(text), err
 }
 
 // arguments returns the code that reads KEYS and ARGV into locals of their names, those of a group into tables, and

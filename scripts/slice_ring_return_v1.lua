@@ -100,7 +100,7 @@ local first = 14 + 20 * stored
 for j = 1, stored do
   local slice, size, shift = struct.unpack(">I5I2I6", header, 20 * j - 5)
   if slice < 1000 or size < 1 or size > 10000 then
-    return redis.error_reply("BADSTATE ring: want sections of 1..10000 slices")
+    return redis.error_reply("BADSTATE ring: want 1..10000 slices of 1 ms or more")
   end
   local slice_taken = (taken - taken % slice) / slice
   local later = (last - last % slice) / slice - slice_taken -- how many slices came after it
@@ -115,7 +115,7 @@ for j = 1, stored do
       cells = cells .. redis.call("GETRANGE", ring, string.format("%d", first), to)
     end
     if #cells ~= 7 * (later + 1) then
-      return redis.error_reply("BADSTATE ring: want a total and a link for each slice")
+      return redis.error_reply("BADSTATE ring: want a cell for each slice")
     end
 
     -- The total before a slice is the first 44 bits of its cell: its first six bytes, divided by 16 and rounded down.

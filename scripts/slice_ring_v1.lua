@@ -3,8 +3,8 @@
 -- The time-slice ring: permits counted by slice of time, in up to 8 windows, each with slices of its
 -- own, all granted or none. The current slice and the size_i - 1 before it never hold more than
 -- limit_i, so any interval of (size_i - 1) * slice_i holds at most limit_i: to cover a window w, ask
--- for w / slice_i + 1 slices. A window that is new to the ring begins with what other windows hold
--- of its time, as if granted now. It does not book ahead. A denied call writes nothing.
+-- for w / slice_i + 1 slices. A window that is new to the ring begins with what another holds of its
+-- time, as if granted at the last grant. It does not book ahead. A denied call writes nothing.
 --
 -- KEYS[1]     ring         <prefix>:<limiter>:{<subject>}:sr1
 --
@@ -26,13 +26,12 @@
 -- ERROR       BADSTATE     ring holds a string that this script did not write
 --
 -- STATE       sr/1         A header: number of sections in 1 byte, time of the last grant in 7, total granted in
---                          6. Then 19 bytes for each section, one for each slice_i and size_i that was asked for:
---                          slice in 5, size in 2, shift in 6, base in 6. A section's own total is total + shift.
---                          base is what of it had been granted before the window of the last grant, or 2^44. Then
---                          the cells of the sections, size of 7 bytes each. Slice number s begins at s * slice; its
---                          cell is at index s % size: 44 bits with the section's total before s, and 12 bits, the
---                          link: s' % 4096, where s' is the first slice from s on with permits. Big-endian.
---                          Expires when the last slice has left all sections
+--                          6. Then 20 bytes for each section, one for each slice_i and size_i that was asked for:
+--                          slice in 5, size in 2, shift in 6, and 7 with the cell of the oldest slice in its window.
+--                          A section's own total is total + shift. Then the cells of the sections, size of 7 bytes
+--                          each. Slice number s begins at s * slice; its cell is at index s % size: 44 bits with the
+--                          section's total before s, and 12 bits, the link: s' % 4096, where s' is the first slice
+--                          from s on with permits. Big-endian. Expires when the last slice has left all sections
 -- COMPLEXITY  O(W log N)   TIME, GETRANGE, and one more for each of the W windows whose slice has changed; a denial
 --                          searches the N slices of a window by three links, then by halving. A grant writes a cell
 --                          for each slice since the last grant, and the whole section of a new window
@@ -131,39 +130,39 @@ local wrap = 17592186044416
 
 -- PART ring_clock: printed by make generate
 -- The clock may have stepped back: then it stands still at the last grant until it has caught up. A step of up to the
--- longest window, of the ring or of the call, and slack is believed. Further ahead, a wrong clock wrote the ring, and
+-- longest window, of the ring or of the call, and 60 s is believed. Further ahead, a wrong clock wrote the ring, and
 -- nothing in it counts.
 local time = now
 if last > now then
-  local longest, slack = 0, 60000000 -- 60 s
+  local longest = 0
   for i = 1, #slices do longest = math.max(longest, sizes[i] * slices[i]) end
   for j = 1, stored do
     local slice, size = struct.unpack(">I5I2", header, 20 * j - 5)
     longest = math.max(longest, size * slice)
   end
-  if last - now > longest + slack then stored = 0 else time = last end
+  if last - now > longest + 60000000 then stored = 0 else time = last end
 end
+if stored == 0 then last = now end
 -- END
 
 -- PART ring_search: printed by make generate
-local wanted = permits
-if wanted == 0 then wanted = 1 end -- a look is told how long one permit would wait
+local wanted = math.max(permits, 1) -- a look is told how long one permit would wait
 local counts, remaining, wait, reset_after = {unpack(limits)}, limits[1], 0, 0
-local moved, begun = stored ~= #limits, 0 -- whether more changes than the last grant, and by how many cells
-local missing, pages = {}, {} -- the windows that have no section; what was read of the ring, by its place
+local moved, missing, begun = stored ~= #limits, {}, 0 -- missing are windows without a section, begun their cells
+local pages = {} -- what was read of the ring, by its place
 for i = #limits, 1, -1 do -- mostly the longest comes last, and others are not searched that cannot wait longer
   local slice, size, room, count = slices[i], sizes[i], limits[i] - wanted, 0
 
   -- The window's own section is mostly at its place. A new window is counted in another's, up to a slice of that too
   -- early: in the shortest that is as long as the window, or else in the longest.
-  local j, own, its_slice, its_size, shift, high, low = i, true
-  if i <= stored then its_slice, its_size, shift, high, low = struct.unpack(">I5I2I6I6I1", header, 20 * i - 5) end
+  local j, own, its_slice, its_size, shift = i, true
+  if i <= stored then its_slice, its_size, shift = struct.unpack(">I5I2I6", header, 20 * i - 5) end
   if its_slice ~= slice or its_size ~= size then
     local least = math.huge
     for k = 1, stored do
       local other, cells = struct.unpack(">I5I2", header, 20 * k - 5)
       if other < 1000 or cells < 1 or cells > 10000 then
-        return redis.error_reply("BADSTATE ring: want sections of 1..10000 slices")
+        return redis.error_reply("BADSTATE ring: want 1..10000 slices of 1 ms or more")
       end
       local longer = cells * other - size * slice
       if longer < 0 then longer = 1000000000000000 - longer end
@@ -171,7 +170,7 @@ for i = #limits, 1, -1 do -- mostly the longest comes last, and others are not s
       if longer < least then j, least = k, longer end
     end
     moved, own = true, least == 0
-    if stored > 0 then its_slice, its_size, shift, high, low = struct.unpack(">I5I2I6I6I1", header, 20 * j - 5) end
+    if stored > 0 then its_slice, its_size, shift = struct.unpack(">I5I2I6", header, 20 * j - 5) end
     if not own then missing[#missing + 1], begun = i, begun + size end
   end
 
@@ -180,25 +179,19 @@ for i = #limits, 1, -1 do -- mostly the longest comes last, and others are not s
     -- caller waits until the window begins with free, the first slice from which on no more than room is held. The
     -- later the slice, the less is held from it on: from full it is too much, from free it is not, and the search
     -- moves the two towards each other until they are neighbours. Slices that have left the section hold nothing.
-    local current, last_slice = (time - time % slice) / slice, (last - last % its_slice) / its_slice
-    local start, held_in_all = current - size + 1, (total + shift) % wrap
-    if not own then start = math.floor(start * slice / its_slice) end
-    local full, free, probes = start - 1, last_slice + 1, 0
-    if full < last_slice - its_size then full = last_slice - its_size end
-    local after_last = free
-    if not own then after_last = math.ceil(free * its_slice / slice) end
-    local empty = (after_last + size - 1) * slice - now
+    -- Nothing was granted after last: with its slice the window is empty.
+    local current, empty = (time - time % slice) / slice, last - last % slice + size * slice - now
     if empty > reset_after then reset_after = empty end
+    local start, held_in_all = math.floor((current - size + 1) * slice / its_slice), (total + shift) % wrap
+    local free = (last - last % its_slice) / its_slice + 1
+    local full, probes = math.max(start, free - its_size) - 1, 0
     local page, page_index = "", its_size -- the cells that were read last, from index page_index on; none yet
-    if own and current == last_slice then
-      -- No slice has begun since the last grant: the header has the cell of start.
-      page, page_index = string.sub(header, 20 * j + 8, 20 * j + 14), start % its_size
-      count = (held_in_all - (high - high % 16) / 16) % wrap
-      if count <= room or empty <= wait then full = last_slice end
-    elseif own then
+    if not own or current >= free then
       moved = true
+    else -- no slice has begun since the last grant: the header has the cell of start
+      page, page_index = string.sub(header, 20 * j + 8, 20 * j + 14), start % its_size
     end
-    while free - full > 1 do
+    while empty > 0 and free - full > 1 do
       -- Choose a slice between them. The first is start: what is held from it on is the count, and mostly it fits.
       -- The next three follow links, over slices without permits. Then the rest is halved.
       local probe = full + 1
@@ -215,14 +208,17 @@ for i = #limits, 1, -1 do -- mostly the longest comes last, and others are not s
         -- As text, because redis.call takes longer to print a number.
         page = redis.call("GETRANGE", ring, string.format("%d", from), string.format("%d", from + 55))
         pages[from] = page
-        if #page < 7 then return redis.error_reply("BADSTATE ring: want a total and a link for each slice") end
+        if #page < 7 then return redis.error_reply("BADSTATE ring: want a cell for each slice") end
       end
       -- The total before the slice is in the first 44 bits, the link in the last 12.
-      high, low = struct.unpack(">I6I1", page, at + 1)
+      local high, low = struct.unpack(">I6I1", page, at + 1)
       local held = (held_in_all - (high - high % 16) / 16) % wrap -- from this slice on
 
       -- Move full or free to it.
-      if probes == 0 then count = held end
+      if probes == 0 then
+        count = held
+        if empty <= wait then break end
+      end
       probes = probes + 1
       if held <= room then
         free = probe
@@ -230,13 +226,12 @@ for i = #limits, 1, -1 do -- mostly the longest comes last, and others are not s
         -- The link names the first slice from this one on that has permits: from there on as much is held. A link is
         -- modulo 4096: a longer way comes out shorter by 4096 or 8192, which costs one more probe.
         full = probe + (high % 16 * 256 + low - probe) % 4096
-        if full >= free then return redis.error_reply("BADSTATE ring: want a total and a link for each slice") end
+        if full >= free then return redis.error_reply("BADSTATE ring: want a cell for each slice") end
       end
     end
     if count > room then
-      if not own then free = math.ceil(free * its_slice / slice) end
-      local begins = (free + size - 1) * slice - now
-      if begins > wait then wait = begins end
+      local begins = (math.ceil(free * its_slice / slice) + size - 1) * slice - now
+      wait = math.max(wait, math.min(begins, empty))
     end
   end
   counts[i] = math.floor(count) -- under Lua 5.4 it may be a float, but a reply must hold integers
@@ -248,96 +243,89 @@ local granted = 0
 if permits > 0 and wait == 0 then
   granted = permits
   -- PART ring_write: printed by make generate
-  local before = total
-  total = (total + granted) % wrap
   if not moved then
-    redis.call("SETRANGE", ring, "1", struct.pack(">I7I6", time, total))
+    redis.call("SETRANGE", ring, "1", struct.pack(">I7I6", time, (total + granted) % wrap))
   else
-    local function read(at)
-      return pages[at] or redis.call("GETRANGE", ring, string.format("%d", at), string.format("%d", at + 6))
+    local cells = 0
+    for j = 1, stored do
+      local slice, size = struct.unpack(">I5I2", header, 20 * j - 5)
+      cells = cells + size
+      if slice < 1000 or size < 1 or cells > 10000 then
+        return redis.error_reply("BADSTATE ring: want 1..10000 slices of 1 ms or more")
+      end
     end
-    local new_cells = begun
+    -- A new window gets a section, as if all that it holds had been granted at the last grant. Where that would be
+    -- the ninth, or the cells more than 10000, the ring begins anew, with the windows of this call.
+    if stored + #missing > 8 or cells + begun > 10000 then
+      stored, cells, missing = 0, 0, {}
+      for i = 1, #slices do missing[i] = #slices + 1 - i end
+    end
+    local sections, added, from = string.sub(header, 15, 14 + 20 * stored), {}, 14 + 20 * (stored + #missing)
+    for k = #missing, 1, -1 do -- the search began with the last window
+      local slice, size, count = slices[missing[k]], sizes[missing[k]], counts[missing[k]]
+      local link = (last - last % slice) / slice % 4096
+      local cell = struct.pack(">I6I1", math.floor(link / 256), link % 256)
+      sections = sections .. struct.pack(">I5I2I6", slice, size, (count - total) % wrap) .. cell
+      added[#added + 1] = string.rep(cell, size)
+    end
+
     -- The gaps: the slices that were skipped, and the current one, start from the total so far, and link to the
     -- current one: it is the next with permits. They are written in one piece or, across the section's end, in two.
-    local sections, writes, expired, expires, from = "", {}, 0, 0, 14 + 20 * stored
-    for j = 1, stored do
-      local slice, size, shift = struct.unpack(">I5I2I6", header, 20 * j - 5)
-      if slice < 1000 or size < 1 or size > 10000 then
-        return redis.error_reply("BADSTATE ring: want sections of 1..10000 slices")
-      end
-      local first = string.sub(header, 20 * j + 8, 20 * j + 14) -- the cell of the first slice of the window
+    local text = struct.pack(">I1I7I6", stored + #missing, time, (total + granted) % wrap)
+    local writes, expired, expires = {}, 0, 0
+    for j = 1, stored + #missing do
+      local slice, size, shift = struct.unpack(">I5I2I6", sections, 20 * j - 19)
+      local first = string.sub(sections, 20 * j - 6, 20 * j) -- the cell of the first slice of the window
       local last_slice, current = (last - last % slice) / slice, (time - time % slice) / slice
       local gap = math.min(current - last_slice, size)
       if gap > 0 then
         begun = begun + gap
-        local link = current % 4096
-        local cell = struct.pack(">I6I1", (before + shift) % wrap * 16 + math.floor(link / 256), link % 256)
-        local index = (last_slice + 1) % size
+        local link, index = current % 4096, (last_slice + 1) % size
+        local cell = struct.pack(">I6I1", (total + shift) % wrap * 16 + math.floor(link / 256), link % 256)
         local to_end = math.min(gap, size - index)
         writes[#writes + 1] = {from + 7 * index, string.rep(cell, to_end)}
         if gap > to_end then writes[#writes + 1] = {from, string.rep(cell, gap - to_end)} end
-        first = cell
-        if gap < size then
-          local at = from + 7 * ((current + 1) % size)
-          first = read(at)
-          if #first < 7 then return redis.error_reply("BADSTATE ring: want a total and a link for each slice") end
+        if gap == size then
+          first = cell
+        elseif j <= stored then
+          local at = from - 20 * #missing + 7 * ((current + 1) % size)
+          first = pages[at] or redis.call("GETRANGE", ring, string.format("%d", at), string.format("%d", at + 6))
+          if #first < 7 then return redis.error_reply("BADSTATE ring: want a cell for each slice") end
         end
       end
-      sections = sections .. struct.pack(">I5I2I6", slice, size, shift) .. string.sub(first, 1, 7)
+      text = text .. struct.pack(">I5I2I6", slice, size, shift) .. string.sub(first, 1, 7)
       expired = math.max(expired, (last_slice + size) * slice)
       expires = math.max(expires, (current + size) * slice)
       from = from + 7 * size
     end
     -- MANY: work begun / 4.
-    if #missing == 0 then
-      -- The expiry first: it can be put back if the header is refused, for example by an ACL. 1 ms late, for servers
-      -- whose clock for expiry is behind. In two halves, seconds and milliseconds: half the time of %.0f.
-      if expires > expired then
-        local at = math.ceil(expires / 1000) + 1
-        local ms = at % 1000
-        redis.call("PEXPIREAT", ring, string.format("%d%03d", (at - ms) / 1000, ms))
+    -- 1 ms late, for servers whose clock for expiry is behind.
+    expires = math.ceil(expires / 1000) + 1
+    if #missing > 0 then
+      -- One write, so that no ring is left without its expiry. As text: Redis 7.2 prints round numbers as 1e+9.
+      local at, kept = 14 + 20 * stored, ""
+      if cells > 0 then
+        kept = redis.call("GETRANGE", ring, string.format("%d", at), string.format("%d", at + 7 * cells - 1))
       end
-      local written = redis.pcall("SETRANGE", ring, "0", struct.pack(">I1I7I6", stored, time, total) .. sections)
+      if #kept < 7 * cells then return redis.error_reply("BADSTATE ring: want a cell for each slice") end
+      text = text .. kept .. table.concat(added)
+      for i = 1, #writes do
+        local from, cell = writes[i][1], writes[i][2]
+        text = string.sub(text, 1, from) .. cell .. string.sub(text, from + #cell + 1)
+      end
+      redis.call("SET", ring, text, "PX", string.format("%.0f", expires - math.floor(now / 1000)))
+    else
+      -- The expiry first: it can be put back if the header is refused, as by an ACL. In two halves, seconds and
+      -- milliseconds: half the time of %.0f.
+      expired = math.ceil(expired / 1000) + 1
+      local ms = expires % 1000
+      if expires > expired then redis.call("PEXPIREAT", ring, string.format("%d%03d", (expires - ms) / 1000, ms)) end
+      local written = redis.pcall("SETRANGE", ring, "0", text)
       if type(written) == "table" then
-        redis.call("PEXPIREAT", ring, string.format("%.0f", math.ceil(expired / 1000) + 1))
+        redis.call("PEXPIREAT", ring, string.format("%.0f", expired))
         return written
       end
       for i = 1, #writes do redis.call("SETRANGE", ring, string.format("%d", writes[i][1]), writes[i][2]) end
-    else
-      -- Sections for the new windows, as if all that each of them holds had been granted now. The others keep
-      -- their cells. Where they would be more than 8, or more than 10000 cells, all windows begin in this way, and
-      -- those that were not asked for go.
-      local cells = ""
-      local kept_cells = (from - 14 - 20 * stored) / 7
-      if stored + #missing > 8 or kept_cells + new_cells > 10000 then
-        stored, sections, expires, missing = 0, "", 0, {}
-        for i = 1, #slices do missing[i] = #slices + 1 - i end
-      end
-      if stored > 0 then
-        local before_cells = 14 + 20 * stored
-        cells = redis.call("GETRANGE", ring, string.format("%d", before_cells), string.format("%d", from - 1))
-        if #cells < from - before_cells then
-          return redis.error_reply("BADSTATE ring: want a total and a link for each slice")
-        end
-        for i = 1, #writes do
-          local at, text = writes[i][1] - before_cells, writes[i][2]
-          cells = string.sub(cells, 1, at) .. text .. string.sub(cells, at + #text + 1)
-        end
-      end
-      local pieces = {cells}
-      for k = #missing, 1, -1 do -- the search began with the last window
-        local slice, size, count = slices[missing[k]], sizes[missing[k]], counts[missing[k]]
-        local current = (time - time % slice) / slice
-        local link = current % 4096
-        local cell = struct.pack(">I6I1", math.floor(link / 256), link % 256)
-        sections = sections .. struct.pack(">I5I2I6", slice, size, (count - before) % wrap) .. cell
-        pieces[#pieces + 1] = string.rep(cell, size)
-        expires = math.max(expires, (current + size) * slice)
-      end
-      -- One write, so that no ring is left without its expiry. As text: Redis 7.2 prints round numbers as 1e+9.
-      local px = math.ceil(expires / 1000) + 1 - math.floor(now / 1000)
-      local header_bytes = struct.pack(">I1I7I6", stored + #missing, time, total)
-      redis.call("SET", ring, header_bytes .. sections .. table.concat(pieces), "PX", string.format("%.0f", px))
     end
   end
   -- END

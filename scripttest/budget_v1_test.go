@@ -85,7 +85,7 @@ var budgetV1 = table{
 			{"1s", "slice_ring_return @0s 20", "20"},
 			{"1s", "#c 1h 20 1s 5 100", "20 0 0 5s 100"},
 			{"2s", "slice_ring 10 1s 7 110", "10 0 0 7s 110"},
-			{"6s", "#d 1h 0 1s 5 100 1s 7 110", "0 0 3s 3s 10 110"},
+			{"6s", "#d 1h 0 1s 5 100 1s 7 110", "0 0 2s 3s 10 110"},
 		}},
 		{"a debt: denied until enough of it has left", []line{
 			{"0s", "1h 10 1s 3 100", "10 90 0 3s 10"},
@@ -164,7 +164,7 @@ var budgetV1 = table{
 		}},
 		{"a wait that reads a ring that ends too soon", []line{
 			{"0s", "!SET $1 " + cut(ringOf(3, 0, 1, 1, 0, 0)), "OK"},
-			{"0s", "1h 1 1s 3 1", "BADSTATE ring: want a total and a link for each slice"},
+			{"0s", "1h 1 1s 3 1", "BADSTATE ring: want a cell for each slice"},
 			{"", "!EXISTS $2", "0"},
 		}},
 		{"what is stored of an id", []line{

@@ -191,8 +191,14 @@ func (z fuzzed) algorithm() string { return strings.TrimSuffix(z.script.Name, "_
 // contradicts tells whether valid arguments may not be together.
 func (z fuzzed) contradicts(keys int, args []string) bool {
 	switch z.algorithm() {
-	case "token_bucket_set", "list_log_return", "zset_log_return", "slice_ring_return", "budget_settle":
+	case "token_bucket_set", "list_log_return", "zset_log_return", "slice_ring_return":
 		return false
+	case "budget_settle":
+		return sumOf(args, 4, 2) > 10000
+	case "slice_ring", "budget":
+		if sumOf(args, len(z.fields(1))-2, 3) > 10000 {
+			return true
+		}
 	case "list_log":
 		if z.script.KeyGroup != nil && int64(keys)*z.named(args, "permits") > 1000 {
 			return true
@@ -203,6 +209,15 @@ func (z fuzzed) contradicts(keys int, args []string) bool {
 		return depth.Cmp(most) > 0 || z.named(args, "permits") > z.most(args)
 	}
 	return z.named(args, "permits") > z.most(args)
+}
+
+// sumOf adds up the numbers from one on, each so many behind the last.
+func sumOf(args []string, from, step int) (n int64) {
+	for i := from; i < len(args); i += step {
+		number, _ := strconv.ParseInt(args[i], 10, 64)
+		n += number
+	}
+	return n
 }
 
 // most is what valid arguments allow at once.

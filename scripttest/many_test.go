@@ -257,11 +257,11 @@ func checkRingWorkEnds(t testing.TB) {
 		{"new rings", 0, []string{"a", "b", "c", "d", "e"}, "1 1000000 10000 9", []int64{1, 1, 1, 1, -3}},
 		{"looks that read", 1, slices.Repeat([]string{"old"}, 41), eight("0"),
 			slices.Concat(slices.Repeat([]int64{0}, 39), []int64{undecided, undecided})},
-		{"looks that read nothing", 0, slices.Repeat([]string{"old"}, 64), "0 1000000 10000 1000",
+		{"looks that read nothing", 0, slices.Repeat([]string{"old"}, 64), "0 1000000 9998 1000",
 			slices.Repeat([]int64{0}, 64)},
-		{"rings that need nothing", 0, slices.Repeat([]string{"old", "older"}, 32), "1 1000000 10000 1000",
+		{"rings that need nothing", 0, slices.Repeat([]string{"old", "older"}, 32), "1 1000000 9998 1000",
 			slices.Repeat([]int64{decided}, 64)},
-		{"gaps", 9999, []string{"old", "older", "oldest", "aged"}, "1 1000000 10000 9", []int64{1, 1, 1, -3}},
+		{"gaps", 9997, []string{"old", "older", "oldest", "aged"}, "1 1000000 9998 9", []int64{1, 1, 1, -3}},
 		{"gaps in windows that are not asked for", 9999, []string{"old", "older", "oldest", "aged"}, "1 1000000 2 9",
 			[]int64{1, 1, 1, -3}},
 		{"no work is left", 0, []string{"a", "b", "c", "d", "bad"}, "1 1000000 10000 9", []int64{1, 1, 1, 1, -3}},
@@ -269,8 +269,8 @@ func checkRingWorkEnds(t testing.TB) {
 	} {
 		h := startHarness(t, true)
 		h.setTime(epoch)
-		for key, windows := range map[string]string{"old": "1000000 10000 9", "older": "1000000 10000 9",
-			"oldest": "1000000 10000 9", "aged": "1000000 10000 9"} {
+		for key, windows := range map[string]string{"old": "1000000 9998 9", "older": "1000000 9998 9",
+			"oldest": "1000000 9998 9", "aged": "1000000 9998 9"} {
 			args := strings.Fields("1 " + windows)
 			if _, failed := h.call(&sliceRingV1Script, false, []string{key}, args); failed != "" {
 				t.Fatal(failed)

@@ -103,7 +103,7 @@ var sliceRingV1 = table{
 			{"3s", "1 1s 5 9", "1 5 0 5s 4"},
 			{"4s", "1 1s 5 9", "1 4 0 5s 5"},
 			{"7s", "1 1s 5 9 1s 1 9 1s 2 9 1s 3 9 1s 4 9", "1 6 0 5s 3 1 1 1 2"},
-			{"8s", "0 1s 5 9 1s 1 9 1s 2 9 1s 3 9 1s 4 9", "0 7 0 4s 2 0 1 1 2"},
+			{"8s", "0 1s 5 9 1s 1 9 1s 2 9 1s 3 9 1s 4 9", "0 7 0 4s 2 0 1 1 1"},
 		}},
 		{"a gap that goes on at the start of the ring", []line{
 			{"0s", "1 1s 5 9", "1 8 0 5s 1"},
@@ -130,7 +130,7 @@ var sliceRingV1 = table{
 			{"2s", "0 1s 2 5", "0 3 0 2s 2"},
 			{"9s", "0 1s 10 5", "0 2 0 3s 3"},
 			{"10s", "0 1s 10 5", "0 2 0 2s 3"},
-			{"11s", "0 1s 10 5", "0 2 0 1s 3"},
+			{"11s", "0 1s 10 5", "0 4 0 1s 1"},
 			{"11s", "1 1s 13 5", "1 1 0 13s 4"},
 			{"14s", "0 1s 13 5 1s 4 5", "0 1 0 10s 4 1"},
 		}},
@@ -151,19 +151,26 @@ var sliceRingV1 = table{
 		{"a new window counts in the shortest that is as long, or else in the longest", []line{
 			{"0s", "1 1s 3 9 10s 4 9 100s 3 9", "1 8 0 300s 1 1 1"},
 			{"12s", "1 1s 3 9 10s 4 9 100s 3 9", "1 7 0 288s 1 2 2"},
-			{"25s", "0 3s 2 9 1s 31 9 2s 100 9 50s 99 9", "0 7 0 4975s 0 2 2 2"},
-			{"25s", "1 5s 3 9", "1 7 0 15s 2"},
-			{"27s", "0 5s 3 9 1s 3 9 10s 4 9 100s 3 9", "0 6 0 273s 2 1 3 3"},
-			{"39s", "1 5s 3 9 1s 3 9", "1 6 0 11s 3 1"},
+			{"25s", "0 3s 2 9 1s 31 9 2s 100 9 50s 99 9", "0 7 0 4925s 0 2 2 2"},
+			{"25s", "1 5s 3 9", "1 8 0 15s 1"},
+			{"27s", "0 5s 3 9 1s 3 9 10s 4 9 100s 3 9", "0 6 0 273s 1 1 3 3"},
+			{"39s", "1 5s 3 9 1s 3 9", "1 7 0 11s 2 1"},
 			{"45s", "0 10s 4 9 5s 3 9", "0 6 0 25s 3 1"},
 		}},
 		{"a new window waits until another's slice has left it", []line{
 			{"0s", "1 10s 6 1", "1 0 0 60s 1"},
-			{"1s", "1 1s 20 1", "0 0 28s 28s 1"},
-			{"28.999999s", "1 1s 20 1", "0 0 1 1 1"},
-			{"29s", "1 1s 20 1", "1 0 0 20s 1"},
-			{"29s", "1 1s 20 1", "0 0 20s 20s 1"},
+			{"1s", "1 1s 20 1", "0 0 19s 19s 1"},
+			{"19.999999s", "1 1s 20 1", "0 0 1 1 1"},
+			{"20s", "1 1s 20 1", "1 0 0 20s 1"},
+			{"20s", "1 1s 20 1", "0 0 20s 20s 1"},
 			{"49s", "0 1s 20 1 10s 6 9", "0 1 0 31s 0 2"},
+		}},
+		{"a new window waits for a slice of another's, before its last", []line{
+			{"0s", "2 10s 6 9", "2 7 0 60s 2"},
+			{"15s", "1 10s 6 9", "1 6 0 55s 3"},
+			{"16s", "1 1s 20 3", "0 0 13s 19s 3"},
+			{"28.999999s", "1 1s 20 3", "0 0 1 6000001 3"},
+			{"29s", "1 1s 20 3", "1 1 0 20s 2"},
 		}},
 		{"a window that is not asked for goes on counting", []line{
 			{"0s", "1 1s 3 9 2s 5 9", "1 8 0 10s 1 1"},
@@ -181,8 +188,8 @@ var sliceRingV1 = table{
 			{"1s", "1 1s 10 9", "1 6 0 10s 3"},
 			{"3s", "1 1s 3 9 1s 9 9", "1 5 0 9s 2 4"},
 			{"", "!STRLEN $1", "138"},
-			{"4s", "0 1s 3 9 1s 9 9 1s 10 9", "0 5 0 9s 2 4 4"},
-			{"11s", "0 1s 3 9 1s 9 9", "0 5 0 1s 0 4"},
+			{"4s", "0 1s 3 9 1s 9 9 1s 10 9", "0 5 0 9s 1 4 4"},
+			{"11s", "0 1s 3 9 1s 9 9", "0 8 0 1s 0 1"},
 			{"12s", "0 1s 3 9 1s 9 9", "0 9 0 0 0 0"},
 		}},
 		{"the same window twice", []line{
@@ -250,7 +257,7 @@ var sliceRingV1 = table{
 			{"", "!SETRANGE $1 0 \x00", "55"},
 			{"0s", "1 1s 3 2", "BADSTATE ring: want 1..8 sections"},
 			{"", "!SETRANGE $1 0 \x02", "55"},
-			{"0s", "1 1s 3 2 1s 4 2", "BADSTATE ring: want sections of 1..10000 slices"},
+			{"0s", "1 1s 3 2 1s 4 2", "BADSTATE ring: want 1..10000 slices of 1 ms or more"},
 			{"", "!SETRANGE $1 0 \x03", "55"},
 			{"0s", "1 1s 3 2", "BADSTATE ring: want 1..8 sections"},
 			{"", "!SETRANGE $1 0 \x0e", "55"},
@@ -259,23 +266,23 @@ var sliceRingV1 = table{
 		{"a section that is not asked for is no section", []line{
 			{"0s", "1 1s 3 9 1s 2 9", "1 8 0 3s 1 1"},
 			{"", "!SETRANGE $1 39 \x00\x00", "89"},
-			{"1s", "1 1s 3 9", "BADSTATE ring: want sections of 1..10000 slices"},
+			{"1s", "1 1s 3 9", "BADSTATE ring: want 1..10000 slices of 1 ms or more"},
 			{"", "!SETRANGE $1 39 \xff\xff", "89"},
-			{"1s", "1 1s 3 9", "BADSTATE ring: want sections of 1..10000 slices"},
+			{"1s", "1 1s 3 9", "BADSTATE ring: want 1..10000 slices of 1 ms or more"},
 			{"", "!SETRANGE $1 34 \x00\x00\x00\x00\x01\x00\x02", "89"},
-			{"1s", "1 1s 3 9", "BADSTATE ring: want sections of 1..10000 slices"},
+			{"1s", "1 1s 3 9", "BADSTATE ring: want 1..10000 slices of 1 ms or more"},
 			{"1s", "0 1s 3 9", "0 8 0 2s 1"},
 		}},
 		{"the cells of a section that is not asked for end too soon", []line{
 			{"0s", "1 1s 3 9 1s 2 9", "1 8 0 3s 1 1"},
 			{"", "!SETRANGE $1 39 \x00\x0f", "89"},
-			{"1s", "1 1s 3 9", "BADSTATE ring: want a total and a link for each slice"},
+			{"1s", "1 1s 3 9", "BADSTATE ring: want a cell for each slice"},
 		}},
 		{"a ring that is longer by its header than by its bytes", []line{
 			{"0s", "1 1s 3 2", "1 1 0 3s 1"},
 			{"", "!SETRANGE $1 19 \x01", "55"},
-			{"2s", "1 1s 3 2", "BADSTATE ring: want a total and a link for each slice"},
-			{"2s", "0 1s 9 2", "BADSTATE ring: want a total and a link for each slice"},
+			{"2s", "1 1s 3 2", "BADSTATE ring: want a cell for each slice"},
+			{"2s", "0 1s 9 2", "BADSTATE ring: want a cell for each slice"},
 		}},
 	}, slices.Concat(sliceRingV1Links, sliceRingV1Edges)...),
 }
@@ -380,13 +387,13 @@ var sliceRingV1Links = []timeline{
 		{"0s", "1 1s 4 9", "1 8 0 4s 1"},
 		{"3s", "1 1s 10 3", "1 1 0 10s 2"},
 		{"5s", "1 1s 10 3", "1 0 0 10s 3"},
-		{"6s", "1 1s 10 3", "0 0 7s 9s 3"},
-		{"10s", "1 1s 10 2", "0 0 3s 5s 3"},
+		{"6s", "1 1s 10 3", "0 0 4s 9s 3"},
+		{"10s", "1 1s 10 2", "0 0 3s 5s 2"},
 	}},
 	{"denied by a window that is new and far longer", []line{
 		{"2s", "1 1s 4 9", "1 8 0 4s 1"},
 		{"3s", "1 1s 10000 2", "1 0 0 10000s 2"},
-		{"3s", "1 1s 10000 2", "0 0 10000s 10000s 2"},
+		{"3s", "1 1s 10000 2", "0 0 9999s 10000s 2"},
 	}},
 	{"denied by a ring that is shorter than the window", []line{
 		{"2s", "1 1s 4 9", "1 8 0 4s 1"},
@@ -415,7 +422,7 @@ var sliceRingV1Links = []timeline{
 	{"a link that leads out of the ring", []line{
 		{"0s", "1 1s 3 1", "1 0 0 3s 1"},
 		{"", "!SETRANGE $1 33 \x01", "55"},
-		{"0s", "1 1s 3 1", "BADSTATE ring: want a total and a link for each slice"},
+		{"0s", "1 1s 3 1", "BADSTATE ring: want a cell for each slice"},
 		{"0s", "1 1s 3 2", "1 0 0 3s 2"},
 	}},
 }
@@ -469,19 +476,19 @@ var sliceRingV1Edges = []timeline{
 	}},
 	{"a size that is no size", []line{
 		{"0s", "!SET $1 " + ringOf(0, 0, 0), "OK"},
-		{"0s", "1 1s 3 9", "BADSTATE ring: want sections of 1..10000 slices"},
+		{"0s", "1 1s 3 9", "BADSTATE ring: want 1..10000 slices of 1 ms or more"},
 		{"0s", "!SET $1 " + ringOf(10001, 0, 0), "OK"},
 		{"0s", "!SETRANGE $1 70040 \x00", "70041"},
-		{"0s", "1 1s 3 9", "BADSTATE ring: want sections of 1..10000 slices"},
+		{"0s", "1 1s 3 9", "BADSTATE ring: want 1..10000 slices of 1 ms or more"},
 	}},
 	{"the totals of a ring end too soon for a new window", []line{
 		{"0s", "!SET $1 " + cut(ringOf(3, 0, 1, 0, 0, 0)), "OK"},
 		{"0s", "1 1s 3 9", "1 7 0 3s 2"},
-		{"0s", "1 1s 3 9 1s 4 9", "BADSTATE ring: want a total and a link for each slice"},
+		{"0s", "1 1s 3 9 1s 4 9", "BADSTATE ring: want a cell for each slice"},
 	}},
 	{"the totals of a ring end too soon for a wait", []line{
 		{"0s", "!SET $1 " + cut(ringOf(3, 0, 1, 1, 0, 0)), "OK"},
-		{"0s", "0 1s 3 1", "BADSTATE ring: want a total and a link for each slice"},
+		{"0s", "0 1s 3 1", "BADSTATE ring: want a cell for each slice"},
 	}},
 	{"what stands behind the ring does not matter", []line{
 		{"0s", "1 1s 3 9", "1 8 0 3s 1"},
@@ -708,7 +715,7 @@ func (tab table) checkRingSearchEnds(t testing.TB) {
 	}
 }
 
-const badCells = "BADSTATE ring: want a total and a link for each slice"
+const badCells = "BADSTATE ring: want a cell for each slice"
 
 // Damaged links change the wait of a denial at most: what is granted and counted comes from the totals.
 func (tab table) checkRingDamagedLinks(t testing.TB) {

@@ -1,13 +1,14 @@
 -- The clock may have stepped back: then it stands still at the last grant until it has caught up. A step of up to the
--- longest window, of the ring or of the call, and slack is believed. Further ahead, a wrong clock wrote the ring, and
+-- longest window, of the ring or of the call, and 60 s is believed. Further ahead, a wrong clock wrote the ring, and
 -- nothing in it counts.
 local time = now
 if last > now then
-  local longest, slack = 0, 60000000 -- 60 s
+  local longest = 0
   for i = 1, #slices do longest = math.max(longest, sizes[i] * slices[i]) end
   for j = 1, stored do
     local slice, size = struct.unpack(">I5I2", header, 20 * j - 5)
     longest = math.max(longest, size * slice)
   end
-  if last - now > longest + slack then stored = 0 else time = last end
+  if last - now > longest + 60000000 then stored = 0 else time = last end
 end
+if stored == 0 then last = now end

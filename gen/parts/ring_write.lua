@@ -1,37 +1,85 @@
-local before = total
-total = (total + granted) % wrap
 if not moved then
-  redis.call("SETRANGE", ring, "1", struct.pack(">I7I6", time, total))
+  redis.call("SETRANGE", ring, "1", struct.pack(">I7I6", time, (total + granted) % wrap))
 else
-  local function read(at)
-    return pages[at] or redis.call("GETRANGE", ring, string.format("%d", at), string.format("%d", at + 6))
+  local cells = 0
+  for j = 1, stored do
+    local slice, size = struct.unpack(">I5I2", header, 20 * j - 5)
+    cells = cells + size
+    if slice < 1000 or size < 1 or cells > 10000 then
+      return redis.error_reply("BADSTATE ring: want 1..10000 slices of 1 ms or more")
+    end
   end
-  local new_cells = begun
-  -- PART ring_gaps
+  -- A new window gets a section, as if all that it holds had been granted at the last grant. Where that would be
+  -- the ninth, or the cells more than 10000, the ring begins anew, with the windows of this call.
+  if stored + #missing > 8 or cells + begun > 10000 then
+    stored, cells, missing = 0, 0, {}
+    for i = 1, #slices do missing[i] = #slices + 1 - i end
+  end
+  local sections, added, from = string.sub(header, 15, 14 + 20 * stored), {}, 14 + 20 * (stored + #missing)
+  for k = #missing, 1, -1 do -- the search began with the last window
+    local slice, size, count = slices[missing[k]], sizes[missing[k]], counts[missing[k]]
+    local link = (last - last % slice) / slice % 4096
+    local cell = struct.pack(">I6I1", math.floor(link / 256), link % 256)
+    sections = sections .. struct.pack(">I5I2I6", slice, size, (count - total) % wrap) .. cell
+    added[#added + 1] = string.rep(cell, size)
+  end
+
+  -- The gaps: the slices that were skipped, and the current one, start from the total so far, and link to the
+  -- current one: it is the next with permits. They are written in one piece or, across the section's end, in two.
+  local text = struct.pack(">I1I7I6", stored + #missing, time, (total + granted) % wrap)
+  local writes, expired, expires = {}, 0, 0
+  for j = 1, stored + #missing do
+    local slice, size, shift = struct.unpack(">I5I2I6", sections, 20 * j - 19)
+    local first = string.sub(sections, 20 * j - 6, 20 * j) -- the cell of the first slice of the window
+    local last_slice, current = (last - last % slice) / slice, (time - time % slice) / slice
+    local gap = math.min(current - last_slice, size)
+    if gap > 0 then
+      begun = begun + gap
+      local link, index = current % 4096, (last_slice + 1) % size
+      local cell = struct.pack(">I6I1", (total + shift) % wrap * 16 + math.floor(link / 256), link % 256)
+      local to_end = math.min(gap, size - index)
+      writes[#writes + 1] = {from + 7 * index, string.rep(cell, to_end)}
+      if gap > to_end then writes[#writes + 1] = {from, string.rep(cell, gap - to_end)} end
+      if gap == size then
+        first = cell
+      elseif j <= stored then
+        local at = from - 20 * #missing + 7 * ((current + 1) % size)
+        first = pages[at] or redis.call("GETRANGE", ring, string.format("%d", at), string.format("%d", at + 6))
+        if #first < 7 then return redis.error_reply("BADSTATE ring: want a cell for each slice") end
+      end
+    end
+    text = text .. struct.pack(">I5I2I6", slice, size, shift) .. string.sub(first, 1, 7)
+    expired = math.max(expired, (last_slice + size) * slice)
+    expires = math.max(expires, (current + size) * slice)
+    from = from + 7 * size
+  end
   -- MANY: work begun / 4.
-  if #missing == 0 then
-    -- PART ring_move
+  -- 1 ms late, for servers whose clock for expiry is behind.
+  expires = math.ceil(expires / 1000) + 1
+  if #missing > 0 then
+    -- One write, so that no ring is left without its expiry. As text: Redis 7.2 prints round numbers as 1e+9.
+    local at, kept = 14 + 20 * stored, ""
+    if cells > 0 then
+      kept = redis.call("GETRANGE", ring, string.format("%d", at), string.format("%d", at + 7 * cells - 1))
+    end
+    if #kept < 7 * cells then return redis.error_reply("BADSTATE ring: want a cell for each slice") end
+    text = text .. kept .. table.concat(added)
+    for i = 1, #writes do
+      local from, cell = writes[i][1], writes[i][2]
+      text = string.sub(text, 1, from) .. cell .. string.sub(text, from + #cell + 1)
+    end
+    redis.call("SET", ring, text, "PX", string.format("%.0f", expires - math.floor(now / 1000)))
   else
-    -- Sections for the new windows, as if all that each of them holds had been granted now. The others keep
-    -- their cells. Where they would be more than 8, or more than 10000 cells, all windows begin in this way, and
-    -- those that were not asked for go.
-    local cells = ""
-    local kept_cells = (from - 14 - 20 * stored) / 7
-    if stored + #missing > 8 or kept_cells + new_cells > 10000 then
-      stored, sections, expires, missing = 0, "", 0, {}
-      for i = 1, #slices do missing[i] = #slices + 1 - i end
+    -- The expiry first: it can be put back if the header is refused, as by an ACL. In two halves, seconds and
+    -- milliseconds: half the time of %.0f.
+    expired = math.ceil(expired / 1000) + 1
+    local ms = expires % 1000
+    if expires > expired then redis.call("PEXPIREAT", ring, string.format("%d%03d", (expires - ms) / 1000, ms)) end
+    local written = redis.pcall("SETRANGE", ring, "0", text)
+    if type(written) == "table" then
+      redis.call("PEXPIREAT", ring, string.format("%.0f", expired))
+      return written
     end
-    if stored > 0 then
-      local before_cells = 14 + 20 * stored
-      cells = redis.call("GETRANGE", ring, string.format("%d", before_cells), string.format("%d", from - 1))
-      if #cells < from - before_cells then
-        return redis.error_reply("BADSTATE ring: want a total and a link for each slice")
-      end
-      for i = 1, #writes do
-        local at, text = writes[i][1] - before_cells, writes[i][2]
-        cells = string.sub(cells, 1, at) .. text .. string.sub(cells, at + #text + 1)
-      end
-    end
-    -- PART ring_new
+    for i = 1, #writes do redis.call("SETRANGE", ring, string.format("%d", writes[i][1]), writes[i][2]) end
   end
 end

@@ -1,5 +1,7 @@
 package model
 
+import "slices"
+
 const (
 	// maxHeld is how many permits a ring may hold after a charge.
 	maxHeld = 7_000_000_000_000
@@ -75,24 +77,17 @@ func budgetSettle(c call) Outcome {
 	return Outcome{Reply: []int64{1, known.permits, c.now}, After: c.charged(after, *known)}
 }
 
-// chargeMore adds permits to the current slices, as many as each section may hold. Only a new ring gets the windows.
+// chargeMore grants permits whatever the limits, as many as each window may hold.
 func (c call) chargeMore(r ring, windows []ringWindow, time, more int64) (charged int64, after Store) {
-	for _, s := range r.sections {
-		held := int64(0)
-		for n, granted := range s.granted {
-			if n > time/s.slice-s.size {
-				held += granted
-			}
-		}
-		more = max(min(more, maxHeld-held), 0)
+	var counts []int64
+	for _, w := range windows {
+		counts = append(counts, r.view(w, time).held(0))
 	}
+	more = max(min(more, maxHeld-slices.Max(counts)), 0)
 	if more == 0 {
 		return 0, c.store
 	}
-	if len(r.sections) > 0 {
-		windows = nil
-	}
-	ring := r.grant(windows, make([]int64, len(windows)), time, more)
+	ring := r.grant(windows, counts, time, more)
 	return more, c.store.With(c.keys[0], ring.value(c.store[c.keys[0]]))
 }
 

@@ -111,7 +111,7 @@ func (c call) ring() (r ring, bad string) {
 	case !ok:
 		return r, wrongType
 	case stored.Type == "":
-		return ring{sound: true}, ""
+		return ring{sound: true, last: c.now}, ""
 	}
 	return ringOf(stored.Text)
 }
@@ -190,7 +190,7 @@ func (r ring) at(now int64, windows []ringWindow) (ring, int64) {
 	case r.last <= now:
 		return r, now
 	case r.last-now > longest+60_000_000:
-		return ring{total: r.total, sound: true}, now
+		return ring{total: r.total, sound: true, last: now}, now
 	}
 	return r, r.last
 }
@@ -199,13 +199,13 @@ func (r ring) at(now int64, windows []ringWindow) (ring, int64) {
 type view struct {
 	ringWindow
 	section
-	current, last int64 // slices: the window's, and the section's last
+	current, last int64 // slices of the window: the current one, and that of the last grant
 	own           bool
 }
 
 // view finds the section that a window is counted in: its own; or else the shortest that is as long, or the longest.
 func (r ring) view(w ringWindow, time int64) view {
-	v := view{ringWindow: w, current: time / w.slice}
+	v := view{ringWindow: w, current: time / w.slice, last: r.last / w.slice}
 	missed := int64(-1)
 	for _, s := range r.sections {
 		own := s.slice == w.slice && s.size == w.size
@@ -217,41 +217,40 @@ func (r ring) view(w ringWindow, time int64) view {
 			misses++
 		}
 		if missed < 0 || own && !v.own || !v.own && misses < missed {
-			v.section, v.own, missed, v.last = s, own, misses, r.last/s.slice
+			v.section, v.own, missed = s, own, misses
 		}
 	}
 	return v
 }
 
-// held returns the permits in the window k slices from now.
+// held returns the permits in the window k slices from now. All were granted up to the last grant.
 func (v view) held(k int64) (n int64) {
-	first := (v.current + k - v.ringWindow.size + 1) * v.ringWindow.slice
+	first := v.current + k - v.ringWindow.size + 1
 	for s, granted := range v.granted {
-		if (s+1)*v.section.slice > first {
+		if (s+1)*v.section.slice > first*v.ringWindow.slice && v.last >= first {
 			n += granted
 		}
 	}
 	return n
 }
 
-// empty returns when the last slice of the section has left the window.
+// empty returns when the slice of the last grant has left the window.
 func (v view) empty() int64 {
 	if v.granted == nil {
 		return 0
 	}
-	end := (v.last + 1) * v.section.slice
-	return ((end+v.ringWindow.slice-1)/v.ringWindow.slice + v.ringWindow.size - 1) * v.ringWindow.slice
+	return (v.last + v.ringWindow.size) * v.ringWindow.slice
 }
 
-// grant returns the ring after a grant. New windows get sections, in which what they hold was granted now.
+// grant returns the ring after a grant. New windows get sections, in which what they hold was granted at the last one.
 func (r ring) grant(windows []ringWindow, counts []int64, time, permits int64) ring {
 	var missing []section
 	added := func(i int) section {
-		w := windows[i]
+		w, last := windows[i], r.last/windows[i].slice
 		s := section{slice: w.slice, size: w.size, shift: apart(counts[i], r.total), links: map[int64]int64{}}
-		s.granted = map[int64]int64{time / w.slice: counts[i] + permits}
-		for n := time / w.slice; n > time/w.slice-w.size; n-- {
-			s.links[n] = time / w.slice
+		s.granted = map[int64]int64{last: counts[i]}
+		for n := last; n > last-w.size; n-- {
+			s.links[n] = last
 		}
 		return s
 	}
@@ -270,19 +269,17 @@ func (r ring) grant(windows []ringWindow, counts []int64, time, permits int64) r
 			missing = append(missing, added(i))
 		}
 	}
+	r.isNew, r.sections = len(missing) > 0, slices.Concat(r.sections, missing)
 	before, after := int64(0), int64(0)
 	for i, s := range r.sections {
 		before = max(before, (r.last/s.slice+s.size)*s.slice)
 		r.sections[i] = s.add(r.last/s.slice, time/s.slice, permits)
 		after = max(after, (time/s.slice+s.size)*s.slice)
 	}
-	for _, s := range missing {
-		after = max(after, (time/s.slice+s.size)*s.slice)
-	}
-	if r.isNew = len(missing) > 0; r.isNew || after > before {
+	if r.isNew || after > before {
 		r.expires = after
 	}
-	r.last, r.total, r.sections = time, (r.total+permits)%ringWrap, slices.Concat(r.sections, missing)
+	r.last, r.total = time, (r.total+permits)%ringWrap
 	return r
 }
 
