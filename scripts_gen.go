@@ -11,8 +11,8 @@ func All() []Script {
 
 // The SHA1 of each script, by which EVALSHA calls it.
 const (
-	BudgetSettleV1SHA1       = "9303bed65bb76e2d7736ffd64773f1ffb83bc163"
-	BudgetV1SHA1             = "0fbddc22e7f73089f0ca1b2feacd71b26cb51d52"
+	BudgetSettleV1SHA1       = "301585d8d25ebcca553919ecf71c64e37072276c"
+	BudgetV1SHA1             = "0bdfbe80e2bf3524888f9e9ae31344963f4aeb2f"
 	ConcurrencyReleaseV1SHA1 = "0dc3df425ff51b141cbc5874fcc08815f7968e6d"
 	ConcurrencyV1SHA1        = "d4c2b5517f128badee3f72f1c92f8f19f56bdf45"
 	GCRAManyV1SHA1           = "e306725e1d6e4f935df7d16ad41d159557952fc2"
@@ -20,9 +20,9 @@ const (
 	ListLogManyV1SHA1        = "68e5797ad096ca267d43b94c33c464f344555a46"
 	ListLogReturnV1SHA1      = "4abb977f5c1fd7f09471aa196ae4f61828bc386f"
 	ListLogV1SHA1            = "3fd94cca38f87287286ee431bac2307a0a0a653e"
-	SliceRingManyV1SHA1      = "ee3e157af0acff0d0c29dadb0f7ea728e0c64736"
-	SliceRingReturnV1SHA1    = "b2cbf0908cfb5ba6cd9ed1c7df1eb86ef94e5284"
-	SliceRingV1SHA1          = "80f38931220a9a98e9b3fcff174c4265e8643e3d"
+	SliceRingManyV1SHA1      = "8700ad57610c985ff583a3000234784c8c3afd99"
+	SliceRingReturnV1SHA1    = "2f01d10649450b87e77447908e4360a14d214833"
+	SliceRingV1SHA1          = "05913cffa853a1d0c443265418e909cff8f5df00"
 	TokenBucketSetV1SHA1     = "f021eff654bcc6a51ae6db4bc833e6963d88a4e8"
 	TokenBucketV1SHA1        = "9d86555f6e9b60b8e16da442b75e969769ad7cda"
 	ZSetLogReturnV1SHA1      = "c6199f8836e20e3b0fb21eab8605e65a24db9ddb"
@@ -768,7 +768,7 @@ func ZSetLogV1() Script {
 // of them.
 func Libraries() []Library {
 	return []Library{
-		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "7a1ff4b4d25781ddf642f9aa9c2b0e0fc3a8e696", Source: sluiceV1Source},
+		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "4afd9af3aaa2ffd2fec7a3a58a5a6f5a6e38466a", Source: sluiceV1Source},
 	}
 }
 

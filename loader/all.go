@@ -91,7 +91,8 @@ func (a *All) add(limiter Returner, subject string, q question) {
 func (a *All) errTwice(e *entry) error {
 	for _, other := range a.entries {
 		if other.argumentErr == nil && other.call.key() == e.call.key() {
-			return e.limiter.errArgument("subject", "of entry "+strconv.Itoa(e.index), "each limiter once about it, with the sum")
+			return e.limiter.errArgument("subject", "of entry "+strconv.Itoa(e.index),
+				"each limiter once about it, with the sum")
 		}
 	}
 	return nil

@@ -38,7 +38,7 @@ const (
 // By default a slice is a 200th of its window, and 1 ms at least. The option Slice sets one length for all windows.
 // Programs that share a limiter share what each window has counted if its length and its slices are the same. A window
 // that is new to a subject begins with what the others have counted in its time, as if that had been granted at the
-// first grant: nothing beyond the limit, and less than the limit for up to a window. One that is not asked for any more
+// last grant: nothing beyond the limit, and less than the limit for up to a window. One that is not asked for any more
 // goes on counting while the subject is in use.
 //
 // Cost: nothing is sent.
@@ -57,8 +57,8 @@ func (r SliceRing) With(limits ...Limit) SliceRing { return SliceRing{r.withWind
 // permits that were certainly not used: to charge only what failed, say. It returns how many were given back.
 //
 // It gives back nothing in a window in which more than 1000 slices have begun since, those of all windows taken
-// together. A decision of a Leased that did not ask Redis is an *ArgumentError. See Giving back in the package documentation. Cost: one round
-// trip.
+// together. A decision of a Leased that did not ask Redis is an *ArgumentError. See Giving back in the package
+// documentation. Cost: one round trip.
 func (r SliceRing) GiveBack(ctx context.Context, subject string, d Decision, n int64) (returned int64, err error) {
 	return r.giveBack(ctx, subject, d, n)
 }

@@ -107,9 +107,9 @@ local header = redis.pcall("GETRANGE", ring, "0", "53")
 if header.err then return header end
 local stored, last, total = 0, 0, 0
 if header ~= "" or redis.call("EXISTS", ring) == 1 then
-  if #header > 33 then stored, last, total = struct.unpack(">I1I7I6", header, 1) end
+  if #header > 13 then stored, last, total = struct.unpack(">I1I7I6", header, 1) end
   if #header < 14 + 20 * stored then header = redis.call("GETRANGE", ring, "0", "173") end
-  if stored < 1 or stored > 8 or #header < 14 + 20 * stored then
+  if stored < 1 or #header < 14 + 20 * stored then -- or more than 8
     return redis.error_reply("BADSTATE ring: want 1..8 sections")
   end
 end
@@ -226,23 +226,24 @@ if granted > 0 then
 
     -- The window's own section is mostly at its place. A new window is counted in another's, up to a slice of that too
     -- early: in the shortest that is as long as the window, or else in the longest.
-    local j, own, its_slice, its_size, shift = i, true
-    if i <= stored then its_slice, its_size, shift = struct.unpack(">I5I2I6", header, 20 * i - 5) end
-    if its_slice ~= slice or its_size ~= size then
+    local j, its_slice, its_size, shift, high = i
+    if i <= stored then its_slice, its_size, shift, high = struct.unpack(">I5I2I6I6", header, 20 * i - 5) end
+    local own = its_slice == slice and its_size == size
+    if not own then
+      moved = true
       local least = math.huge
       for k = 1, stored do
         local other, cells = struct.unpack(">I5I2", header, 20 * k - 5)
         if other < 1000 or cells < 1 or cells > 10000 then
           return redis.error_reply("BADSTATE ring: want 1..10000 slices of 1 ms or more")
         end
-        local longer = cells * other - size * slice
+        local longer = (cells - 1) * other - (size - 1) * slice
         if longer < 0 then longer = 1000000000000000 - longer end
-        if other ~= slice then longer = longer + 1 end
+        if other == slice and cells == size then longer, own = -1, true end
         if longer < least then j, least = k, longer end
       end
-      moved, own = true, least == 0
-      if stored > 0 then its_slice, its_size, shift = struct.unpack(">I5I2I6", header, 20 * j - 5) end
       if not own then missing[#missing + 1], begun = i, begun + size end
+      if stored > 0 then its_slice, its_size, shift, high = struct.unpack(">I5I2I6I6", header, 20 * j - 5) end
     end
 
     if stored > 0 then
@@ -261,6 +262,8 @@ if granted > 0 then
         moved = true
       else -- no slice has begun since the last grant: the header has the cell of start
         page, page_index = string.sub(header, 20 * j + 8, 20 * j + 14), start % its_size
+        count = (held_in_all - (high - high % 16) / 16) % wrap
+        if count <= room then full = free end
       end
       while empty > 0 and free - full > 1 do
         -- Choose a slice between them. The first is start: what is held from it on is the count, and mostly it fits.
@@ -347,7 +350,6 @@ if granted > 0 then
         local last_slice, current = (last - last % slice) / slice, (time - time % slice) / slice
         local gap = math.min(current - last_slice, size)
         if gap > 0 then
-          begun = begun + gap
           local link, index = current % 4096, (last_slice + 1) % size
           local cell = struct.pack(">I6I1", (total + shift) % wrap * 16 + math.floor(link / 256), link % 256)
           local to_end = math.min(gap, size - index)

@@ -308,7 +308,8 @@ var budgetSettleV1 = table{
 			{"5s", "slice_ring 0 1s 5 100", "0 0 5s 5s 1000000000"},
 		}},
 		{"a ring that holds more is charged no more", []line{
-			{"0s", "!SET $1 " + ringOf(5, 0, 7e12+1, 0, 0, 0, 0, 0), "OK"},
+			{"0s", "slice_ring 1 1s 3 9 1s 5 9", "1 8 0 5s 1 1"},
+			{"0s", "!SETRANGE $1 8 " + layout.Integer(6, 7e12+1), "110"},
 			{"0s", "1h 1 1 1s 3 1s 5", "1 0"},
 			{"0s", "!DEL $2", "1"},
 			{"0s", "!SET $1 " + ringOf(5, 0, 7e12+1, 0, 0, 0, 0, 0), "OK"},

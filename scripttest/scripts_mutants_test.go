@@ -97,8 +97,7 @@ func noticed(t testing.TB, tab table, script *scripttest.Script, c check) string
 func allAttempts(t *testing.T, proofs map[mutantName]string) (attempts []*attempt) {
 	for _, tab := range tables {
 		for m := range compile(t, tab.script.File, tab.script.Source).Mutants() {
-			listed := proofs[nameOf(tab, m)] != "" || proofs[ofOne(nameOf(tab, m))] != ""
-			attempts = append(attempts, &attempt{tab: tab, mutant: m, equivalent: listed})
+			attempts = append(attempts, &attempt{tab: tab, mutant: m, equivalent: proofOf(proofs, nameOf(tab, m)) != ""})
 		}
 	}
 	return attempts
@@ -200,8 +199,7 @@ func printScore(t *testing.T, attempts []*attempt, proofs map[mutantName]string)
 	}
 	for _, tr := range attempts {
 		if name := nameOf(tr.tab, tr.mutant); tr.equivalent && *mutantsFlag == "all" {
-			proof := cmp.Or(proofs[name], proofs[ofOne(name)])
-			fmt.Printf("\n%v\n  %s\n", tr.mutant, strings.ReplaceAll(proof, "\n", "\n  "))
+			fmt.Printf("\n%v\n  %s\n", tr.mutant, strings.ReplaceAll(proofOf(proofs, name), "\n", "\n  "))
 		}
 	}
 }
@@ -217,11 +215,14 @@ func nameOf(tab table, m scripttest.Mutant) mutantName {
 	return mutantName{tab.script.File, m.Before, m.After, m.Nth}
 }
 
-// ofOne is the mutant's name in the script for one key, from which that for many is made: what changes nothing there
-// changes nothing here, and is listed once.
-func ofOne(name mutantName) mutantName {
-	name.file = strings.Replace(name.file, "_many_v", "_v", 1)
+// ofAny is the mutant's name in any script: parts are written once, and what changes nothing in them is listed once.
+func ofAny(name mutantName) mutantName {
+	name.file = "*"
 	return name
+}
+
+func proofOf(proofs map[mutantName]string, name mutantName) string {
+	return cmp.Or(proofs[name], proofs[ofAny(name)])
 }
 
 // String is the name as testdata/equivalent.txt has it.
@@ -236,7 +237,7 @@ func (n mutantName) String() string {
 //go:embed testdata/equivalent.txt
 var equivalentText string
 
-// readProofs reads the list of mutants that change nothing. An entry is the script's file, "#2" behind it for the
+// readProofs reads the list of mutants that change nothing. An entry is the script's file or * for any, "#2" behind it for the
 // second mutant of that kind, the line before (-) and after (+) the change, and the proof.
 func readProofs(t *testing.T, text string) map[mutantName]string {
 	proofs := map[mutantName]string{}
@@ -269,6 +270,7 @@ func judgeProofs(t *testing.T, attempts []*attempt, proofs map[mutantName]string
 		if tr.equivalent {
 			listed[tr.tab.script.File]++
 			known[nameOf(tr.tab, tr.mutant)] = true
+			known[ofAny(nameOf(tr.tab, tr.mutant))] = true
 		}
 	}
 	for name := range proofs {

@@ -247,6 +247,12 @@ var sliceRingV1 = table{
 			{"0s", "0 1s 3 2", wrongType},
 			{"", "!LRANGE $1 0 -1", "[x]"},
 		}},
+		{"a header that ends too soon", []line{
+			{"0s", "!SET $1 " + ringOf(3, 0, 5, 1, 2, 3)[:13], "OK"},
+			{"0s", "1 1s 3 9", "BADSTATE ring: want 1..8 sections"},
+			{"0s", "!SET $1 " + ringOf(3, 0, 5, 1, 2, 3)[:33], "OK"},
+			{"0s", "1 1s 3 9", "BADSTATE ring: want 1..8 sections"},
+		}},
 		{"an unreadable ring", []line{
 			{"0s", `!SET $1 ""`, "OK"},
 			{"0s", "1 1s 3 2", "BADSTATE ring: want 1..8 sections"},
@@ -273,10 +279,75 @@ var sliceRingV1 = table{
 			{"1s", "1 1s 3 9", "BADSTATE ring: want 1..10000 slices of 1 ms or more"},
 			{"1s", "0 1s 3 9", "0 8 0 2s 1"},
 		}},
+		{"the bounds of a section that is not asked for", []line{
+			{"0s", "1 1s 9996 9 1s 3 9", "1 8 0 9996s 1 1"},
+			{"", "!SETRANGE $1 34 " + layout.Integer(5, 999), "70047"},
+			{"1s", "1 1s 9996 9", "BADSTATE ring: want 1..10000 slices of 1 ms or more"},
+			{"1s", "0 1s 2 9", "BADSTATE ring: want 1..10000 slices of 1 ms or more"},
+			{"", "!SETRANGE $1 34 " + layout.Integer(5, 1000) + layout.Integer(2, 4), "70047"},
+			{"0s", "1 1s 9996 9", "1 7 0 9996s 2"},
+			{"", "!SETRANGE $1 39 " + layout.Integer(2, 5), "70047"},
+			{"1s", "1 1s 9996 9", "BADSTATE ring: want 1..10000 slices of 1 ms or more"},
+			{"", "!SETRANGE $1 39 " + layout.Integer(2, 10001), "70047"},
+			{"1s", "0 1s 2 9", "BADSTATE ring: want 1..10000 slices of 1 ms or more"},
+			{"", "!SETRANGE $1 39 " + layout.Integer(2, 0), "70047"},
+			{"1s", "0 1s 2 9", "BADSTATE ring: want 1..10000 slices of 1 ms or more"},
+		}},
+		{"as many slices as there may be", []line{
+			{"0s", "1 1s 10000 9", "1 8 0 10000s 1"},
+			{"1s", "0 1s 2 9", "0 8 0 1s 1"},
+			{"1s", "1 1s 10000 9", "1 7 0 10000s 2"},
+			{"1s", "1 1s 2 9", "1 6 0 2s 3"},
+			{"", "!STRLEN $1", "48"},
+		}},
+		{"sections of one slice", []line{
+			{"0s", "1 1s 1 9", "1 8 0 1s 1"},
+			{"0s", "1 1s 1 9 2s 1 9", "1 7 0 2s 2 2"},
+			{"1s", "0 1s 1 9 2s 1 9", "0 7 0 1s 0 2"},
+		}},
+		{"a section of shorter slices that is not asked for", []line{
+			{"0s", "1 1s 3 9 10s 6 9", "1 8 0 60s 1 1"},
+			{"1s", "1 10s 6 9", "1 7 0 59s 2"},
+			{"3s", "0 1s 3 9 10s 6 9", "0 7 0 57s 1 2"},
+		}},
+		{"a clock that has stepped back by less than a window that is not asked for", []line{
+			{"200s", "1 1s 3 9 1s 100 9", "1 8 0 100s 1 1"},
+			{"50s", "1 1s 3 9", "1 7 0 153s 2"},
+			{"39.9s", "1 1s 3 9", "1 8 0 2.1s 1"},
+		}},
+		{"the first of two that are as long as a new window", []line{
+			{"0s", "1 3s 3 9 1s 7 9 1s 8 9", "1 8 0 9s 1 1 1"},
+			{"2s", "1 3s 3 9 1s 7 9 1s 8 9", "1 7 0 8s 2 2 2"},
+			{"8s", "1 3s 3 9 1s 7 9 1s 8 9", "1 6 0 8s 3 2 2"},
+			{"8s", "0 2s 4 9", "0 6 0 8s 3"},
+			{"8s", "0 1s 8 9 1s 7 9 3s 3 9", "0 6 0 8s 2 2 3"},
+		}},
+		{"a section that is a microsecond shorter", []line{
+			{"0s", "1 1ms 4 9 1ms 5 9", "1 8 0 5000 1 1"},
+			{"4ms", "1 1ms 4 9 1ms 5 9", "1 7 0 5000 1 2"},
+			{"4ms", "0 3001us 2 9", "0 7 0 5695 2"},
+		}},
+		{"a link to a slice of which the low byte is full", []line{
+			{"2559s", "1 1s 3 9", "1 8 0 3s 1"},
+			{"2560s", "1 1s 3 9", "1 7 0 3s 2"},
+			{"2561s", "0 1s 3 2", "0 0 1s 2s 2"},
+			{"2561s", "0 1s 3 1", "0 0 2s 2s 2"},
+		}},
+		{"the seventh of eight windows is full", []line{
+			{"0s", "1 1s 4 9 1s 5 9 1s 6 9 1s 7 9 1s 8 9 1s 9 9 1s 3 9 1s 10 9", "1 8 0 10s 1 1 1 1 1 1 1 1"},
+			{"1s", "1 1s 4 9 1s 5 9 1s 6 9 1s 7 9 1s 8 9 1s 9 9 1s 3 9 1s 10 9", "1 7 0 10s 2 2 2 2 2 2 2 2"},
+			{"2s", "1 1s 4 9 1s 5 9 1s 6 9 1s 7 9 1s 8 9 1s 9 9 1s 3 9 1s 10 9", "1 6 0 10s 3 3 3 3 3 3 3 3"},
+			{"2s", "2 1s 4 9 1s 5 9 1s 6 9 1s 7 9 1s 8 9 1s 9 9 1s 3 3 1s 10 9", "0 0 2s 10s 3 3 3 3 3 3 3 3"},
+			{"2s", "3 1s 4 9 1s 5 9 1s 6 9 1s 7 9 1s 8 9 1s 9 9 1s 3 3 1s 10 9", "0 0 3s 10s 3 3 3 3 3 3 3 3"},
+		}},
 		{"the cells of a section that is not asked for end too soon", []line{
 			{"0s", "1 1s 3 9 1s 2 9", "1 8 0 3s 1 1"},
 			{"", "!SETRANGE $1 39 \x00\x0f", "89"},
 			{"1s", "1 1s 3 9", "BADSTATE ring: want a cell for each slice"},
+		}},
+		{"the last cell of a section that is not asked for is cut", []line{
+			{"0s", "!SET $1 " + layout.SliceRingHeader(epoch, 1, unit(2), unit(3)) + strings.Repeat("\x00", 34), "OK"},
+			{"1s", "1 1s 2 9", "BADSTATE ring: want a cell for each slice"},
 		}},
 		{"a ring that is longer by its header than by its bytes", []line{
 			{"0s", "1 1s 3 2", "1 1 0 3s 1"},
@@ -541,6 +612,9 @@ func cell(total, slice uint64) string { return layout.SliceRingCell(total, epoch
 
 // cut is a text without its last byte.
 func cut(text string) string { return text[:len(text)-1] }
+
+// unit is a section of slices of a second, the oldest of which holds nothing.
+func unit(size uint64) string { return layout.SliceRingSection(1_000_000, size, 0, strings.Repeat("\x00", 7)) }
 
 // ringInstructions is what any call of slice_ring with one window ends within: about twice what the dearest of those
 // below takes. The script has no loop over slices: the gap is cleared by string.rep.

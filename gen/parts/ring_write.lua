@@ -18,6 +18,7 @@ else
   local sections, added, from = string.sub(header, 15, 14 + 20 * stored), {}, 14 + 20 * (stored + #missing)
   for k = #missing, 1, -1 do -- the search began with the last window
     local slice, size, count = slices[missing[k]], sizes[missing[k]], counts[missing[k]]
+    -- MANY: work size / 4.
     local link = (last - last % slice) / slice % 4096
     local cell = struct.pack(">I6I1", math.floor(link / 256), link % 256)
     sections = sections .. struct.pack(">I5I2I6", slice, size, (count - total) % wrap) .. cell
@@ -34,7 +35,7 @@ else
     local last_slice, current = (last - last % slice) / slice, (time - time % slice) / slice
     local gap = math.min(current - last_slice, size)
     if gap > 0 then
-      begun = begun + gap
+      -- MANY: work gap / 4.
       local link, index = current % 4096, (last_slice + 1) % size
       local cell = struct.pack(">I6I1", (total + shift) % wrap * 16 + math.floor(link / 256), link % 256)
       local to_end = math.min(gap, size - index)
@@ -53,7 +54,6 @@ else
     expires = math.max(expires, (current + size) * slice)
     from = from + 7 * size
   end
-  -- MANY: work begun / 4.
   -- 1 ms late, for servers whose clock for expiry is behind.
   expires = math.ceil(expires / 1000) + 1
   if #missing > 0 then

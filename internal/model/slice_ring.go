@@ -209,12 +209,9 @@ func (r ring) view(w ringWindow, time int64) view {
 	missed := int64(-1)
 	for _, s := range r.sections {
 		own := s.slice == w.slice && s.size == w.size
-		misses := s.slice*s.size - w.slice*w.size
+		misses := s.slice*(s.size-1) - w.slice*(w.size-1)
 		if misses < 0 {
 			misses = 1e15 - misses
-		}
-		if s.slice != w.slice { // of two that are as long, the one with the same slices
-			misses++
 		}
 		if missed < 0 || own && !v.own || !v.own && misses < missed {
 			v.section, v.own, missed = s, own, misses

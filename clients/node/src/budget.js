@@ -43,7 +43,8 @@ class Budget extends SliceRing {
     const values = { ...this.values, id, permits: actual, unknown: method === 'charge' ? 1 : 0 };
     const keys = this.keys(subject, values);
     const bounds = { ...this.bounds(options), repeats: true };
-    const [settled, permits] = await this.limits.caller.run(script, keys, argsOf(script, values, this.ring.groups), bounds);
+    const args = argsOf(script, values, this.ring.groups);
+    const [settled, permits] = await this.limits.caller.run(script, keys, args, bounds);
     return { key: keys[1], settled, permits };
   }
 

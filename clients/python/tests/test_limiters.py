@@ -221,7 +221,10 @@ WRONG = {
     "all of a text": (lambda l: l.all("ab"), "parts 'ab': want a list of (limiter, subject, n)"),
     "all without a subject": (lambda l: l.all([l.list_log("x", 1, SECOND)]), "x: subject '': want 1 to 65536 bytes"),
     "all of what stays": (lambda l: l.all([(l.gcra("x", 1, SECOND), "a")]), "want one that can give back: list_log"),
-    "all of others": (lambda l: l.all([(Limits(redis.Redis()).list_log("x", 1, SECOND), "a")]), "limiter x: want one that these"),
+    "all of others": (
+        lambda l: l.all([(Limits(redis.Redis()).list_log("x", 1, SECOND), "a")]),
+        "limiter x: want one that these",
+    ),
     "all twice": (lambda l: l.all([(l.list_log("x", 1, SECOND), "a")] * 2), "x: subject 'a': want each limiter once"),
     "all above": (lambda l: l.all([(l.list_log("x", 1, SECOND), "a", 2)]), "x: all(n=2) exceeds limit 1"),
     "name": (lambda l: l.list_log("send code", 3, MINUTE), "limiter 'send code': want letters, digits, dot"),

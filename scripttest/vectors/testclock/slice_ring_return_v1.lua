@@ -78,9 +78,9 @@ local header = redis.pcall("GETRANGE", ring, "0", "53")
 if header.err then return header end
 local stored, last, total = 0, 0, 0
 if header ~= "" or redis.call("EXISTS", ring) == 1 then
-  if #header > 33 then stored, last, total = struct.unpack(">I1I7I6", header, 1) end
+  if #header > 13 then stored, last, total = struct.unpack(">I1I7I6", header, 1) end
   if #header < 14 + 20 * stored then header = redis.call("GETRANGE", ring, "0", "173") end
-  if stored < 1 or stored > 8 or #header < 14 + 20 * stored then
+  if stored < 1 or #header < 14 + 20 * stored then -- or more than 8
     return redis.error_reply("BADSTATE ring: want 1..8 sections")
   end
 end
