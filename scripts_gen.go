@@ -11,8 +11,8 @@ func All() []Script {
 
 // The SHA1 of each script, by which EVALSHA calls it.
 const (
-	BudgetSettleV1SHA1       = "301585d8d25ebcca553919ecf71c64e37072276c"
-	BudgetV1SHA1             = "0bdfbe80e2bf3524888f9e9ae31344963f4aeb2f"
+	BudgetSettleV1SHA1       = "f0977132c179f93a8a93e08297b92c61747bc4c6"
+	BudgetV1SHA1             = "262830ce3393473c509487baf74b739a42cda238"
 	ConcurrencyReleaseV1SHA1 = "0dc3df425ff51b141cbc5874fcc08815f7968e6d"
 	ConcurrencyV1SHA1        = "d4c2b5517f128badee3f72f1c92f8f19f56bdf45"
 	GCRAManyV1SHA1           = "e306725e1d6e4f935df7d16ad41d159557952fc2"
@@ -20,9 +20,9 @@ const (
 	ListLogManyV1SHA1        = "68e5797ad096ca267d43b94c33c464f344555a46"
 	ListLogReturnV1SHA1      = "4abb977f5c1fd7f09471aa196ae4f61828bc386f"
 	ListLogV1SHA1            = "3fd94cca38f87287286ee431bac2307a0a0a653e"
-	SliceRingManyV1SHA1      = "8700ad57610c985ff583a3000234784c8c3afd99"
-	SliceRingReturnV1SHA1    = "2f01d10649450b87e77447908e4360a14d214833"
-	SliceRingV1SHA1          = "05913cffa853a1d0c443265418e909cff8f5df00"
+	SliceRingManyV1SHA1      = "f46524761cd0cf2caa345f889a9f536b6695a640"
+	SliceRingReturnV1SHA1    = "69b2817d1a11b6078e7880b47307b744d9afab46"
+	SliceRingV1SHA1          = "6adeec28efdf648a65106c17e572cadcaf63232c"
 	TokenBucketSetV1SHA1     = "f021eff654bcc6a51ae6db4bc833e6963d88a4e8"
 	TokenBucketV1SHA1        = "9d86555f6e9b60b8e16da442b75e969769ad7cda"
 	ZSetLogReturnV1SHA1      = "c6199f8836e20e3b0fb21eab8605e65a24db9ddb"
@@ -768,7 +768,7 @@ func ZSetLogV1() Script {
 // of them.
 func Libraries() []Library {
 	return []Library{
-		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "4afd9af3aaa2ffd2fec7a3a58a5a6f5a6e38466a", Source: sluiceV1Source},
+		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "862c60f7081c44709c9822fcc8a88ca5036ddf1e", Source: sluiceV1Source},
 	}
 }
 

@@ -112,7 +112,7 @@ local struct = rawget(_G, "struct") or {
 -- The header: 14 bytes, and 20 for each section, mostly one or two; the ring itself may have 70 KB.
 local header = redis.pcall("GETRANGE", ring, "0", "53")
 if header.err then return header end
-local stored, last, total = 0, 0, 0
+local stored, total, last = 0, 0
 if header ~= "" or redis.call("EXISTS", ring) == 1 then
   if #header > 13 then stored, last, total = struct.unpack(">I1I7I6", header, 1) end
   if #header < 14 + 20 * stored then header = redis.call("GETRANGE", ring, "0", "173") end
@@ -129,14 +129,14 @@ local wrap = 17592186044416
 -- longest window, of the ring or of the call, and 60 s is believed. Further ahead, a wrong clock wrote the ring, and
 -- nothing in it counts.
 local time = now
-if last > now then
-  local longest = 0
-  for i = 1, #slices do longest = math.max(longest, sizes[i] * slices[i]) end
+if stored > 0 and last > now then
+  local ahead, wrong = last - now - 60000000, true
+  for i = 1, #slices do wrong = wrong and ahead > sizes[i] * slices[i] end
   for j = 1, stored do
     local slice, size = struct.unpack(">I5I2", header, 20 * j - 5)
-    longest = math.max(longest, size * slice)
+    wrong = wrong and ahead > size * slice
   end
-  if last - now > longest + 60000000 then stored = 0 else time = last end
+  if wrong then stored = 0 else time = last end
 end
 if stored == 0 then last = now end
 -- END
@@ -199,14 +199,14 @@ for i = #limits, 1, -1 do -- mostly the longest comes last, and others are not s
     local free = (last - last % its_slice) / its_slice + 1
     local full, probes = math.max(start, free - its_size) - 1, 0
     local page, page_index = "", its_size -- the cells that were read last, from index page_index on; none yet
-    if not own or current >= free then
-      moved = true
-    else -- no slice has begun since the last grant: the header has the cell of start
+    local known = own and current < free
+    if known then -- no slice has begun since the last grant: the header has the cell of start
       page, page_index = string.sub(header, 20 * j + 8, 20 * j + 14), start % its_size
       count = (held_in_all - (high - high % 16) / 16) % wrap
-      if count <= room then full = free end
+    else
+      moved = true
     end
-    while empty > 0 and free - full > 1 do
+    if empty > 0 and not (known and count <= room) then repeat
       -- Choose a slice between them. The first is start: what is held from it on is the count, and mostly it fits.
       -- The next three follow links, over slices without permits. Then the rest is halved.
       local probe = full + 1
@@ -229,10 +229,7 @@ for i = #limits, 1, -1 do -- mostly the longest comes last, and others are not s
       local held = (held_in_all - (high - high % 16) / 16) % wrap -- from this slice on
 
       -- Move full or free to it.
-      if probes == 0 then
-        count = held
-        if empty <= wait then break end
-      end
+      if probes == 0 then count = held end
       probes = probes + 1
       if held <= room then
         free = probe
@@ -242,7 +239,7 @@ for i = #limits, 1, -1 do -- mostly the longest comes last, and others are not s
         full = probe + (high % 16 * 256 + low - probe) % 4096
         if full >= free then return redis.error_reply("BADSTATE ring: want a cell for each slice") end
       end
-    end
+    until free - full <= 1 or empty <= wait end
     if count > room then
       local begins = (math.ceil(free * its_slice / slice) + size - 1) * slice - now
       wait = math.max(wait, math.min(begins, empty))
@@ -272,7 +269,7 @@ if permits > 0 and wait == 0 and not again then
     -- the ninth, or the cells more than 10000, the ring begins anew, with the windows of this call.
     if stored + #missing > 8 or cells + begun > 10000 then
       stored, cells, missing = 0, 0, {}
-      for i = 1, #slices do missing[i] = #slices + 1 - i end
+      for i = #slices, 1, -1 do missing[#missing + 1] = i end
     end
     local sections, added, from = string.sub(header, 15, 14 + 20 * stored), {}, 14 + 20 * (stored + #missing)
     for k = #missing, 1, -1 do -- the search began with the last window
@@ -286,13 +283,13 @@ if permits > 0 and wait == 0 and not again then
     -- The gaps: the slices that were skipped, and the current one, start from the total so far, and link to the
     -- current one: it is the next with permits. They are written in one piece or, across the section's end, in two.
     local text = struct.pack(">I1I7I6", stored + #missing, time, (total + granted) % wrap)
-    local writes, expired, expires = {}, 0, 0
+    local writes, expired, expires = {}, last, time
     for j = 1, stored + #missing do
       local slice, size, shift = struct.unpack(">I5I2I6", sections, 20 * j - 19)
-      local first = string.sub(sections, 20 * j - 6, 20 * j) -- the cell of the first slice of the window
+      local first = string.sub(sections, 20 * j - 6) -- begins with the cell of the first slice of the window
       local last_slice, current = (last - last % slice) / slice, (time - time % slice) / slice
-      local gap = math.min(current - last_slice, size)
-      if gap > 0 then
+      if current > last_slice then
+        local gap = math.min(current - last_slice, size)
         local link, index = current % 4096, (last_slice + 1) % size
         local cell = struct.pack(">I6I1", (total + shift) % wrap * 16 + math.floor(link / 256), link % 256)
         local to_end = math.min(gap, size - index)
@@ -353,8 +350,7 @@ if permits > 0 and wait == 0 and not again then
   remaining = remaining - granted
   for i = 1, #counts do
     counts[i] = counts[i] + granted
-    local empty = time - time % slices[i] + sizes[i] * slices[i] - now
-    if empty > reset_after then reset_after = empty end
+    reset_after = math.max(reset_after, time - time % slices[i] + sizes[i] * slices[i] - now)
   end
   -- END
 end

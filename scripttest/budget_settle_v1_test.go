@@ -206,6 +206,7 @@ var budgetSettleV1 = table{
 			{"10s", "#b 1h 50 0 1s 5", "1 50"},
 			{"10s", "slice_ring 0 1s 5 100", "0 45 0 45s 55"},
 			{"54s", "slice_ring 0 1s 5 100 1s 4 100", "0 45 0 1s 55 0"},
+			{"10s", "#c 1h 5 1 1s 5 1s 4", "1 5"},
 		}},
 		{"a clock that has stepped back further than is believed: the ring is begun again", []line{
 			{"500s", "budget 1h 20 1s 5 100", "20 80 0 5s 20"},
@@ -309,9 +310,12 @@ var budgetSettleV1 = table{
 		}},
 		{"a ring that holds more is charged no more", []line{
 			{"0s", "slice_ring 1 1s 3 9 1s 5 9", "1 8 0 5s 1 1"},
-			{"0s", "!SETRANGE $1 8 " + layout.Integer(6, 7e12+1), "110"},
-			{"0s", "1h 1 1 1s 3 1s 5", "1 0"},
-			{"0s", "!DEL $2", "1"},
+			{"1s", "slice_ring 1 1s 3 9 1s 5 9", "1 7 0 5s 2 2"},
+			{"1s", "!SETRANGE $1 8 " + layout.Integer(6, 7e12+1), "110"},
+			{"1s", "1h 1 1 1s 3 1s 5", "1 0"},
+			{"1s", "!DEL $2", "1"},
+			{"1s", "1h 1 1 1s 4 1s 5", "1 0"},
+			{"1s", "!DEL $2", "1"},
 			{"0s", "!SET $1 " + ringOf(5, 0, 7e12+1, 0, 0, 0, 0, 0), "OK"},
 			{"0s", "1h 1 1 1s 5", "1 0"},
 			{"0s", "slice_ring 0 1s 5 100", "0 0 5s 5s 7000000000001"},

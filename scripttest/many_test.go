@@ -255,6 +255,7 @@ func checkRingWorkEnds(t testing.TB) {
 		want  []int64
 	}{
 		{"new rings", 0, []string{"a", "b", "c", "d", "e"}, "1 1000000 10000 9", []int64{1, 1, 1, 1, -3}},
+		{"new rings that need more than is left", 0, []string{"a", "b", "c", "d", "e"}, "1 1000000 9000 9", []int64{1, 1, 1, 1, -3}},
 		{"looks that read", 1, slices.Repeat([]string{"old"}, 41), eight("0"),
 			slices.Concat(slices.Repeat([]int64{0}, 39), []int64{undecided, undecided})},
 		{"looks that read nothing", 0, slices.Repeat([]string{"old"}, 64), "0 1000000 9998 1000",

@@ -33,8 +33,11 @@ const (
 // mutantInstructions is what a call of a mutant may take: about twice what any of the fast tests takes of the script
 // itself. It ends mutants that loop. Where there is no struct, slice_ring_return packs 1000 cells by hand.
 func mutantInstructions(script *sluice.Script) int {
-	if script == &sliceRingReturnV1Script || script == &budgetSettleV1Script {
+	switch script {
+	case &sliceRingReturnV1Script, &budgetSettleV1Script:
 		return 400_000
+	case &sliceRingManyV1Script:
+		return 150_000
 	}
 	return 50_000
 }

@@ -309,10 +309,17 @@ var sliceRingV1 = table{
 			{"0s", "1 1s 3 9 10s 6 9", "1 8 0 60s 1 1"},
 			{"1s", "1 10s 6 9", "1 7 0 59s 2"},
 			{"3s", "0 1s 3 9 10s 6 9", "0 7 0 57s 1 2"},
+			{"", "!DEL $1", "1"},
+			{"0s", "1 10s 6 9 1s 3 9", "1 8 0 60s 1 1"},
+			{"1s", "1 10s 6 9", "1 7 0 59s 2"},
+			{"2s", "1 10s 6 9 10s 6 9", "1 6 0 58s 3 3"},
+			{"4s", "0 1s 3 9 10s 6 9", "0 6 0 56s 1 3"},
 		}},
 		{"a clock that has stepped back by less than a window that is not asked for", []line{
 			{"200s", "1 1s 3 9 1s 100 9", "1 8 0 100s 1 1"},
 			{"50s", "1 1s 3 9", "1 7 0 153s 2"},
+			{"199s", "0 1s 3 9 1s 4 9", "0 7 0 5s 2 2"},
+			{"49s", "0 1s 3 9 1s 4 9", "0 7 0 155s 2 2"},
 			{"39.9s", "1 1s 3 9", "1 8 0 2.1s 1"},
 		}},
 		{"the first of two that are as long as a new window", []line{
@@ -320,7 +327,8 @@ var sliceRingV1 = table{
 			{"2s", "1 3s 3 9 1s 7 9 1s 8 9", "1 7 0 8s 2 2 2"},
 			{"8s", "1 3s 3 9 1s 7 9 1s 8 9", "1 6 0 8s 3 2 2"},
 			{"8s", "0 2s 4 9", "0 6 0 8s 3"},
-			{"8s", "0 1s 8 9 1s 7 9 3s 3 9", "0 6 0 8s 2 2 3"},
+			{"8s", "1 1s 7 9 1s 8 9 3s 3 9", "1 5 0 8s 3 3 4"},
+			{"", "!STRLEN $1", "200"},
 		}},
 		{"a section that is a microsecond shorter", []line{
 			{"0s", "1 1ms 4 9 1ms 5 9", "1 8 0 5000 1 1"},
@@ -332,6 +340,16 @@ var sliceRingV1 = table{
 			{"2560s", "1 1s 3 9", "1 7 0 3s 2"},
 			{"2561s", "0 1s 3 2", "0 0 1s 2s 2"},
 			{"2561s", "0 1s 3 1", "0 0 2s 2s 2"},
+			{"6654s", "1 1s 3 9", "1 8 0 3s 1"},
+			{"6655s", "1 1s 3 9", "1 7 0 3s 2"},
+			{"6656s", "1 1s 3 9", "1 6 0 3s 3"},
+			{"6657s", "0 1s 3 1", "0 0 2s 2s 2"},
+		}},
+		{"a window that begins after many permits", []line{
+			{"0s", "20 1s 3 99", "20 79 0 3s 20"},
+			{"1s", "1 1s 3 99", "1 78 0 3s 21"},
+			{"4s", "1 1s 3 99", "1 98 0 3s 1"},
+			{"4s", "0 1s 3 99", "0 98 0 3s 1"},
 		}},
 		{"the seventh of eight windows is full", []line{
 			{"0s", "1 1s 4 9 1s 5 9 1s 6 9 1s 7 9 1s 8 9 1s 9 9 1s 3 9 1s 10 9", "1 8 0 10s 1 1 1 1 1 1 1 1"},
@@ -614,7 +632,9 @@ func cell(total, slice uint64) string { return layout.SliceRingCell(total, epoch
 func cut(text string) string { return text[:len(text)-1] }
 
 // unit is a section of slices of a second, the oldest of which holds nothing.
-func unit(size uint64) string { return layout.SliceRingSection(1_000_000, size, 0, strings.Repeat("\x00", 7)) }
+func unit(size uint64) string {
+	return layout.SliceRingSection(1_000_000, size, 0, strings.Repeat("\x00", 7))
+}
 
 // ringInstructions is what any call of slice_ring with one window ends within: about twice what the dearest of those
 // below takes. The script has no loop over slices: the gap is cleared by string.rep.

@@ -2,13 +2,13 @@
 -- longest window, of the ring or of the call, and 60 s is believed. Further ahead, a wrong clock wrote the ring, and
 -- nothing in it counts.
 local time = now
-if last > now then
-  local longest = 0
-  for i = 1, #slices do longest = math.max(longest, sizes[i] * slices[i]) end
+if stored > 0 and last > now then
+  local ahead, wrong = last - now - 60000000, true
+  for i = 1, #slices do wrong = wrong and ahead > sizes[i] * slices[i] end
   for j = 1, stored do
     local slice, size = struct.unpack(">I5I2", header, 20 * j - 5)
-    longest = math.max(longest, size * slice)
+    wrong = wrong and ahead > size * slice
   end
-  if last - now > longest + 60000000 then stored = 0 else time = last end
+  if wrong then stored = 0 else time = last end
 end
 if stored == 0 then last = now end

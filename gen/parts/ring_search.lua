@@ -39,14 +39,14 @@ for i = #limits, 1, -1 do -- mostly the longest comes last, and others are not s
     local free = (last - last % its_slice) / its_slice + 1
     local full, probes = math.max(start, free - its_size) - 1, 0
     local page, page_index = "", its_size -- the cells that were read last, from index page_index on; none yet
-    if not own or current >= free then
-      moved = true
-    else -- no slice has begun since the last grant: the header has the cell of start
+    local known = own and current < free
+    if known then -- no slice has begun since the last grant: the header has the cell of start
       page, page_index = string.sub(header, 20 * j + 8, 20 * j + 14), start % its_size
       count = (held_in_all - (high - high % 16) / 16) % wrap
-      if count <= room then full = free end
+    else
+      moved = true
     end
-    while empty > 0 and free - full > 1 do
+    if empty > 0 and not (known and count <= room) then repeat
       -- Choose a slice between them. The first is start: what is held from it on is the count, and mostly it fits.
       -- The next three follow links, over slices without permits. Then the rest is halved.
       local probe = full + 1
@@ -70,10 +70,7 @@ for i = #limits, 1, -1 do -- mostly the longest comes last, and others are not s
       local held = (held_in_all - (high - high % 16) / 16) % wrap -- from this slice on
 
       -- Move full or free to it.
-      if probes == 0 then
-        count = held
-        if empty <= wait then break end
-      end
+      if probes == 0 then count = held end
       probes = probes + 1
       if held <= room then
         free = probe
@@ -83,7 +80,7 @@ for i = #limits, 1, -1 do -- mostly the longest comes last, and others are not s
         full = probe + (high % 16 * 256 + low - probe) % 4096
         if full >= free then return redis.error_reply("BADSTATE ring: want a cell for each slice") end
       end
-    end
+    until free - full <= 1 or empty <= wait end
     if count > room then
       local begins = (math.ceil(free * its_slice / slice) + size - 1) * slice - now
       wait = math.max(wait, math.min(begins, empty))

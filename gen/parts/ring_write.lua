@@ -13,7 +13,7 @@ else
   -- the ninth, or the cells more than 10000, the ring begins anew, with the windows of this call.
   if stored + #missing > 8 or cells + begun > 10000 then
     stored, cells, missing = 0, 0, {}
-    for i = 1, #slices do missing[i] = #slices + 1 - i end
+    for i = #slices, 1, -1 do missing[#missing + 1] = i end
   end
   local sections, added, from = string.sub(header, 15, 14 + 20 * stored), {}, 14 + 20 * (stored + #missing)
   for k = #missing, 1, -1 do -- the search began with the last window
@@ -28,13 +28,13 @@ else
   -- The gaps: the slices that were skipped, and the current one, start from the total so far, and link to the
   -- current one: it is the next with permits. They are written in one piece or, across the section's end, in two.
   local text = struct.pack(">I1I7I6", stored + #missing, time, (total + granted) % wrap)
-  local writes, expired, expires = {}, 0, 0
+  local writes, expired, expires = {}, last, time
   for j = 1, stored + #missing do
     local slice, size, shift = struct.unpack(">I5I2I6", sections, 20 * j - 19)
-    local first = string.sub(sections, 20 * j - 6, 20 * j) -- the cell of the first slice of the window
+    local first = string.sub(sections, 20 * j - 6) -- begins with the cell of the first slice of the window
     local last_slice, current = (last - last % slice) / slice, (time - time % slice) / slice
-    local gap = math.min(current - last_slice, size)
-    if gap > 0 then
+    if current > last_slice then
+      local gap = math.min(current - last_slice, size)
       -- MANY: work gap / 4.
       local link, index = current % 4096, (last_slice + 1) % size
       local cell = struct.pack(">I6I1", (total + shift) % wrap * 16 + math.floor(link / 256), link % 256)
