@@ -11,7 +11,7 @@ func All() []Script {
 
 // The SHA1 of each script, by which EVALSHA calls it.
 const (
-	BudgetSettleV1SHA1       = "f0977132c179f93a8a93e08297b92c61747bc4c6"
+	BudgetSettleV1SHA1       = "83e84e796c476fede3f254f08725873d9117ed53"
 	BudgetV1SHA1             = "262830ce3393473c509487baf74b739a42cda238"
 	ConcurrencyReleaseV1SHA1 = "0dc3df425ff51b141cbc5874fcc08815f7968e6d"
 	ConcurrencyV1SHA1        = "d4c2b5517f128badee3f72f1c92f8f19f56bdf45"
@@ -20,7 +20,7 @@ const (
 	ListLogManyV1SHA1        = "68e5797ad096ca267d43b94c33c464f344555a46"
 	ListLogReturnV1SHA1      = "4abb977f5c1fd7f09471aa196ae4f61828bc386f"
 	ListLogV1SHA1            = "3fd94cca38f87287286ee431bac2307a0a0a653e"
-	SliceRingManyV1SHA1      = "f46524761cd0cf2caa345f889a9f536b6695a640"
+	SliceRingManyV1SHA1      = "a82f20ec69b945f97bc96ef23096a7577b931cb8"
 	SliceRingReturnV1SHA1    = "69b2817d1a11b6078e7880b47307b744d9afab46"
 	SliceRingV1SHA1          = "6adeec28efdf648a65106c17e572cadcaf63232c"
 	TokenBucketSetV1SHA1     = "f021eff654bcc6a51ae6db4bc833e6963d88a4e8"
@@ -768,7 +768,7 @@ func ZSetLogV1() Script {
 // of them.
 func Libraries() []Library {
 	return []Library{
-		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "862c60f7081c44709c9822fcc8a88ca5036ddf1e", Source: sluiceV1Source},
+		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "abc5797f5a56fcd89037d757c2921a82d90adecb", Source: sluiceV1Source},
 	}
 }
 

@@ -215,7 +215,7 @@ end
 local granted = permits - estimate
 if granted > 0 then
   local limits = {}
-  for i = 1, #slices do limits[i] = 7000000000000 end
+  for _ = 1, #slices do limits[#limits + 1] = 7000000000000 end
   -- PART ring_search: printed by make generate
   local wanted = math.max(permits, 1) -- a look is told how long one permit would wait
   local counts, remaining, wait, reset_after = {unpack(limits)}, limits[1], 0, 0

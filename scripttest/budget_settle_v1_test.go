@@ -319,6 +319,9 @@ var budgetSettleV1 = table{
 			{"0s", "!SET $1 " + ringOf(5, 0, 7e12+1, 0, 0, 0, 0, 0), "OK"},
 			{"0s", "1h 1 1 1s 5", "1 0"},
 			{"0s", "slice_ring 0 1s 5 100", "0 0 5s 5s 7000000000001"},
+			{"0s", "!DEL $2", "1"},
+			{"1s", "1h 1 1 1s 5", "1 0"},
+			{"1s", "slice_ring 0 1s 5 100", "0 0 4s 4s 7000000000001"},
 		}},
 		{"what a ring holds is counted by its oldest slice", []line{
 			{"3s", "!SET $1 " + ringOf(3, 3, 9e12+30, 9e12+20, 2e12+40, 9e12+10), "OK"},

@@ -97,13 +97,41 @@ func noticed(t testing.TB, tab table, script *scripttest.Script, c check) string
 	})
 }
 
+// allAttempts are the mutants of all scripts. A part, which is the same wherever it is printed, is changed only in the
+// first script of tables that has it.
 func allAttempts(t *testing.T, proofs map[mutantName]string) (attempts []*attempt) {
+	homes := map[string]string{} // of parts, the script
 	for _, tab := range tables {
+		parts := partsByLine(tab.script.Source)
 		for m := range compile(t, tab.script.File, tab.script.Source).Mutants() {
+			part := parts[m.Line]
+			if part != "" && homes[part] == "" {
+				homes[part] = tab.script.File
+			}
+			if part != "" && homes[part] != tab.script.File {
+				continue
+			}
 			attempts = append(attempts, &attempt{tab: tab, mutant: m, equivalent: proofOf(proofs, nameOf(tab, m)) != ""})
 		}
 	}
 	return attempts
+}
+
+// partsByLine names the parts that are printed into a script, by their lines. Each script has arguments of its own.
+func partsByLine(source string) map[int]string {
+	parts, part, number := map[int]string{}, "", 0
+	for line := range strings.Lines(source) {
+		number++
+		if name, is := strings.CutPrefix(strings.TrimSpace(line), "-- PART "); is {
+			part, _, _ = strings.Cut(name, ":")
+		} else if strings.TrimSpace(line) == "-- END" {
+			part = ""
+		}
+		if part != "" && part != "arguments" {
+			parts[number] = part
+		}
+	}
+	return parts
 }
 
 // sample is the same few mutants of every script each time.

@@ -313,6 +313,7 @@ var sliceRingV1 = table{
 			{"0s", "1 10s 6 9 1s 3 9", "1 8 0 60s 1 1"},
 			{"1s", "1 10s 6 9", "1 7 0 59s 2"},
 			{"2s", "1 10s 6 9 10s 6 9", "1 6 0 58s 3 3"},
+			{"3s", "0 1s 3 9 10s 6 9", "0 6 0 57s 2 3"},
 			{"4s", "0 1s 3 9 10s 6 9", "0 6 0 56s 1 3"},
 		}},
 		{"a clock that has stepped back by less than a window that is not asked for", []line{

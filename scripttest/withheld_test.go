@@ -148,6 +148,8 @@ var settleCalls = []cost{
 	{"more than estimated, and the ring is gone", after("0s budget 1h 2 1s 4 9", "0s !DEL $1"),
 		line{"1s", "1h 5 0 1s 4", ""}},
 	{"as estimated", after("0s budget 1h 2 1s 4 9"), line{"1s", "1h 2 0 1s 4", ""}},
+	{"as estimated, and the ring is gone", after("0s budget 1h 2 1s 4 9", "0s !DEL $1"),
+		line{"1s", "1h 2 0 1s 4", ""}},
 	{"less than estimated", after("0s budget 1h 5 1s 4 9"), line{"1s", "3599s 2 0 1s 4", ""}},
 	{"less, across the ring's end", after("0s budget 1h 5 1s 4 9", "2s budget #b 1h 2 1s 4 9"),
 		line{"2s", "3598s 2 0 1s 4", ""}},

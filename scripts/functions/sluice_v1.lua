@@ -226,7 +226,7 @@ end
 local granted = permits - estimate
 if granted > 0 then
   local limits = {}
-  for i = 1, #slices do limits[i] = 7000000000000 end
+  for _ = 1, #slices do limits[#limits + 1] = 7000000000000 end
   -- PART ring_search: printed by make generate
   local wanted = math.max(permits, 1) -- a look is told how long one permit would wait
   local counts, remaining, wait, reset_after = {unpack(limits)}, limits[1], 0, 0
@@ -1995,9 +1995,9 @@ local struct = rawget(_G, "struct") or {
 
 local reply, n = {now}, 1
 local work = 0 -- for all keys
--- Adds to the work, unless that is too much for one call: then the key is not decided. The first key always is.
+-- Adds to the work, unless that is too much for one call: then the key is not decided. No key alone is too much.
 local function exceeds(more)
-  if n ~= 1 and work + more > 10000 then return true end
+  if work + more > 10000 then return true end
   work = work + more
 end
 
