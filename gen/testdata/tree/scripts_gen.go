@@ -11,7 +11,7 @@ func All() []Script {
 
 // The SHA1 of each script, by which EVALSHA calls it.
 const (
-	BothManyV1SHA1 = "9ba1e4faa825af5bec81eaa3aba3eb9c3c127c3d"
+	BothManyV1SHA1 = "55b7243f0546e163f93c74fe1e06ad68c204acac"
 	BothV1SHA1     = "cda4d214482215cc991ee98a35d8c1d409dbe498"
 	OneManyV1SHA1  = "61c64ad1fd270959303f8ef40b0db3d7cd06257f"
 	OneV1SHA1      = "e9835ea85f0eef760591bfe9f1dbb1df317500d6"
@@ -277,7 +277,7 @@ func SmallV1() Script {
 // of them.
 func Libraries() []Library {
 	return []Library{
-		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "1c08bfd5133f6ee7356bcd19d40d252feaf17ae5", Source: sluiceV1Source},
+		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "bab8777793c37122cc6f0a6ae56218ed08ebe203", Source: sluiceV1Source},
 	}
 }
 
