@@ -11,8 +11,8 @@ func All() []Script {
 
 // The SHA1 of each script, by which EVALSHA calls it.
 const (
-	BudgetSettleV1SHA1       = "83e84e796c476fede3f254f08725873d9117ed53"
-	BudgetV1SHA1             = "262830ce3393473c509487baf74b739a42cda238"
+	BudgetSettleV1SHA1       = "dd2fe2a9b979c0f56707d87ef94422f40ec42334"
+	BudgetV1SHA1             = "c787742fe292b99e6646ae05fb0353c11f17df11"
 	ConcurrencyReleaseV1SHA1 = "0dc3df425ff51b141cbc5874fcc08815f7968e6d"
 	ConcurrencyV1SHA1        = "d4c2b5517f128badee3f72f1c92f8f19f56bdf45"
 	GCRAManyV1SHA1           = "e306725e1d6e4f935df7d16ad41d159557952fc2"
@@ -20,9 +20,9 @@ const (
 	ListLogManyV1SHA1        = "68e5797ad096ca267d43b94c33c464f344555a46"
 	ListLogReturnV1SHA1      = "4abb977f5c1fd7f09471aa196ae4f61828bc386f"
 	ListLogV1SHA1            = "3fd94cca38f87287286ee431bac2307a0a0a653e"
-	SliceRingManyV1SHA1      = "a82f20ec69b945f97bc96ef23096a7577b931cb8"
+	SliceRingManyV1SHA1      = "3836e41cf00bcebf34a237b6af560fad949b4d9a"
 	SliceRingReturnV1SHA1    = "69b2817d1a11b6078e7880b47307b744d9afab46"
-	SliceRingV1SHA1          = "6adeec28efdf648a65106c17e572cadcaf63232c"
+	SliceRingV1SHA1          = "9804bfc017191ddebf26a115315dcec544ef8f70"
 	TokenBucketSetV1SHA1     = "f021eff654bcc6a51ae6db4bc833e6963d88a4e8"
 	TokenBucketV1SHA1        = "9d86555f6e9b60b8e16da442b75e969769ad7cda"
 	ZSetLogReturnV1SHA1      = "c6199f8836e20e3b0fb21eab8605e65a24db9ddb"
@@ -768,7 +768,7 @@ func ZSetLogV1() Script {
 // of them.
 func Libraries() []Library {
 	return []Library{
-		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "abc5797f5a56fcd89037d757c2921a82d90adecb", Source: sluiceV1Source},
+		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "4bd82830bd1bfa673e77f338b86664c53a683731", Source: sluiceV1Source},
 	}
 }
 

@@ -293,8 +293,8 @@ if permits > 0 and wait == 0 and not again then
         local link, index = current % 4096, (last_slice + 1) % size
         local cell = struct.pack(">I6I1", (total + shift) % wrap * 16 + math.floor(link / 256), link % 256)
         local to_end = math.min(gap, size - index)
-        writes[#writes + 1] = {from + 7 * index, string.rep(cell, to_end)}
         if gap > to_end then writes[#writes + 1] = {from, string.rep(cell, gap - to_end)} end
+        writes[#writes + 1] = {from + 7 * index, string.rep(cell, to_end)}
         if gap == size then
           first = cell
         elseif j <= stored then
@@ -317,12 +317,14 @@ if permits > 0 and wait == 0 and not again then
         kept = redis.call("GETRANGE", ring, string.format("%d", at), string.format("%d", at + 7 * cells - 1))
       end
       if #kept < 7 * cells then return redis.error_reply("BADSTATE ring: want a cell for each slice") end
-      text = text .. kept .. table.concat(added)
+      local all, pieces, done = kept .. table.concat(added), {text}, #text
       for i = 1, #writes do
-        local from, cell = writes[i][1], writes[i][2]
-        text = string.sub(text, 1, from) .. cell .. string.sub(text, from + #cell + 1)
+        pieces[#pieces + 1] = string.sub(all, done - #text + 1, writes[i][1] - #text)
+        pieces[#pieces + 1] = writes[i][2]
+        done = writes[i][1] + #writes[i][2]
       end
-      redis.call("SET", ring, text, "PX", string.format("%.0f", expires - math.floor(now / 1000)))
+      pieces[#pieces + 1] = string.sub(all, done - #text + 1)
+      redis.call("SET", ring, table.concat(pieces), "PX", string.format("%.0f", expires - math.floor(now / 1000)))
     else
       -- The expiry first: it can be put back if the header is refused, as by an ACL. In two halves, seconds and
       -- milliseconds: half the time of %.0f.
