@@ -80,8 +80,8 @@ func budgetSettle(c call) Outcome {
 // chargeMore grants permits whatever the limits, as many as each window may hold.
 func (c call) chargeMore(r ring, windows []ringWindow, time, more int64) (charged int64, after Store) {
 	var counts []int64
-	for _, w := range windows {
-		counts = append(counts, r.view(w, time).held(0))
+	for i, w := range windows {
+		counts = append(counts, r.view(i, w, time).held(0))
 	}
 	more = max(min(more, maxHeld-slices.Max(counts)), 0)
 	if more == 0 {

@@ -28,8 +28,8 @@ func sliceRing(c call) Outcome {
 	}
 	r, time := r.at(c.now, windows)
 	reply, counts := []int64{0, 1_000_000_000, 0, 0, c.now}, []int64{}
-	for _, w := range windows {
-		v := r.view(w, time)
+	for i, w := range windows {
+		v := r.view(i, w, time)
 		counts = append(counts, v.held(0))
 		reply[1] = min(reply[1], max(w.limit-v.held(0), 0))
 		k := int64(0)
@@ -203,17 +203,18 @@ type view struct {
 	own           bool
 }
 
-// view finds the section that a window is counted in: its own; or else the shortest that is as long, or the longest.
-func (r ring) view(w ringWindow, time int64) view {
+// view finds the section that a window of the call is counted in: its own, if there are several that at the window's
+// place; or else the shortest that is as long, or the longest.
+func (r ring) view(i int, w ringWindow, time int64) view {
 	v := view{ringWindow: w, current: time / w.slice, last: r.last / w.slice}
 	missed := int64(-1)
-	for _, s := range r.sections {
+	for j, s := range r.sections {
 		own := s.slice == w.slice && s.size == w.size
 		misses := s.slice*(s.size-1) - w.slice*(w.size-1)
 		if misses < 0 {
 			misses = 1e15 - misses
 		}
-		if missed < 0 || own && !v.own || !v.own && misses < missed {
+		if missed < 0 || own && (!v.own || j == i) || !v.own && misses < missed {
 			v.section, v.own, missed = s, own, misses
 		}
 	}
@@ -252,7 +253,7 @@ func (r ring) grant(windows []ringWindow, counts []int64, time, permits int64) r
 		return s
 	}
 	for i, w := range windows {
-		if !r.view(w, time).own {
+		if !r.view(i, w, time).own {
 			missing = append(missing, added(i))
 		}
 	}
