@@ -18,7 +18,6 @@ type lane struct {
 	*limiter
 	scenario *Scenario
 	skews    []int64
-	slice    int64
 	script   *lua51.Script
 	second   *lua51.Script // for the calls that end a request
 	redis    *lua51.Redis
