@@ -58,7 +58,7 @@ func asking(ctx context.Context, rdb redis.UniversalClient, subject string, marg
 		decision, err := ring.Allow(ctx, subject)
 		return answerOf(decision), err
 	}
-	text := "a window in 60 slices, cannot book: says when to ask again"
+	text := "a window in 200 slices, cannot book: says when to ask again"
 	return way{"slice_ring", text, asks, take}, limits.Preload(ctx)
 }
 
