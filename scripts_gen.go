@@ -11,8 +11,8 @@ func All() []Script {
 
 // The SHA1 of each script, by which EVALSHA calls it.
 const (
-	BudgetSettleV1SHA1       = "dd2fe2a9b979c0f56707d87ef94422f40ec42334"
-	BudgetV1SHA1             = "c787742fe292b99e6646ae05fb0353c11f17df11"
+	BudgetSettleV1SHA1       = "37aa4ac28468efdaa2edb08eef729857e9abdbbb"
+	BudgetV1SHA1             = "0e48bc694c4504a322626c57f82e08a7d4e64b72"
 	ConcurrencyReleaseV1SHA1 = "0dc3df425ff51b141cbc5874fcc08815f7968e6d"
 	ConcurrencyV1SHA1        = "d4c2b5517f128badee3f72f1c92f8f19f56bdf45"
 	GCRAManyV1SHA1           = "e306725e1d6e4f935df7d16ad41d159557952fc2"
@@ -20,9 +20,9 @@ const (
 	ListLogManyV1SHA1        = "68e5797ad096ca267d43b94c33c464f344555a46"
 	ListLogReturnV1SHA1      = "4abb977f5c1fd7f09471aa196ae4f61828bc386f"
 	ListLogV1SHA1            = "3fd94cca38f87287286ee431bac2307a0a0a653e"
-	SliceRingManyV1SHA1      = "3836e41cf00bcebf34a237b6af560fad949b4d9a"
-	SliceRingReturnV1SHA1    = "69b2817d1a11b6078e7880b47307b744d9afab46"
-	SliceRingV1SHA1          = "9804bfc017191ddebf26a115315dcec544ef8f70"
+	SliceRingManyV1SHA1      = "cdb86ad9c1caf8f463d2b9ef688bb8992e945103"
+	SliceRingReturnV1SHA1    = "e4c672be40254ac545e145034b395bd5f66e12b0"
+	SliceRingV1SHA1          = "8f3d7cb8f6df5acae39bf5bef8617ba2898bb7f8"
 	TokenBucketSetV1SHA1     = "f021eff654bcc6a51ae6db4bc833e6963d88a4e8"
 	TokenBucketV1SHA1        = "9d86555f6e9b60b8e16da442b75e969769ad7cda"
 	ZSetLogReturnV1SHA1      = "c6199f8836e20e3b0fb21eab8605e65a24db9ddb"
@@ -538,11 +538,12 @@ func SliceRingReturnV1() Script {
 var sliceRingV1Source string
 
 // SliceRingV1 returns slice_ring v1. The time-slice ring: permits counted by slice of time, in
-// up to 8 windows, each with slices of its own, all granted or none. The current slice and the
-// size_i - 1 before it never hold more than limit_i, so any interval of (size_i - 1) * slice_i
-// holds at most limit_i: to cover a window w, ask for w / slice_i + 1 slices. A window that is
-// new to the ring begins with what another holds of its time, as if granted at the last grant.
-// It does not book ahead. A denied call writes nothing.
+// up to 8 windows, each with slices of its own, all granted or none. No interval of (size_i -
+// 1) * slice_i holds more than limit_i: to cover a window w, ask for w / slice_i + 1 slices. A
+// window that is new to the ring begins with what another holds of its time, the shortest that
+// is as long or else the longest, as if granted at the last grant. Of more than 8 windows, or
+// 10000 slices in all, the ring keeps those of the last call. It does not book ahead. A denied
+// call writes nothing.
 func SliceRingV1() Script {
 	return Script{
 		Name:    "slice_ring",
@@ -550,7 +551,7 @@ func SliceRingV1() Script {
 		File:    "slice_ring_v1.lua",
 		SHA1:    SliceRingV1SHA1,
 		Source:  sliceRingV1Source,
-		About:   "The time-slice ring: permits counted by slice of time, in up to 8 windows, each with slices of its own, all granted or none. The current slice and the size_i - 1 before it never hold more than limit_i, so any interval of (size_i - 1) * slice_i holds at most limit_i: to cover a window w, ask for w / slice_i + 1 slices. A window that is new to the ring begins with what another holds of its time, as if granted at the last grant. It does not book ahead. A denied call writes nothing.",
+		About:   "The time-slice ring: permits counted by slice of time, in up to 8 windows, each with slices of its own, all granted or none. No interval of (size_i - 1) * slice_i holds more than limit_i: to cover a window w, ask for w / slice_i + 1 slices. A window that is new to the ring begins with what another holds of its time, the shortest that is as long or else the longest, as if granted at the last grant. Of more than 8 windows, or 10000 slices in all, the ring keeps those of the last call. It does not book ahead. A denied call writes nothing.",
 		Keys: []Key{
 			{Name: "ring", Pattern: "<prefix>:<limiter>:{<subject>}:sr1"},
 		},
@@ -768,7 +769,7 @@ func ZSetLogV1() Script {
 // of them.
 func Libraries() []Library {
 	return []Library{
-		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "4bd82830bd1bfa673e77f338b86664c53a683731", Source: sluiceV1Source},
+		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "b38a93fd62149341fb3e2b139fdc81c8036d7ede", Source: sluiceV1Source},
 	}
 }
 

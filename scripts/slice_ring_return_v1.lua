@@ -83,7 +83,7 @@ if header ~= "" or redis.call("EXISTS", ring) == 1 then
     return redis.error_reply("BADSTATE ring: want 1..8 sections")
   end
 end
--- Totals wrap at 2^44: only their differences count, and 10000 slices of 10^9 permits stay below it.
+-- Totals wrap at 2^44: only their differences count, and what windows of 10000 slices and 10^9 permits hold is less.
 local wrap = 17592186044416
 -- END
 

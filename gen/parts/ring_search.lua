@@ -1,6 +1,7 @@
 local wanted = math.max(permits, 1) -- a look is told how long one permit would wait
-local counts, remaining, wait, reset_after = {unpack(limits)}, limits[1], 0, 0
-local moved, missing, begun = stored ~= #limits, {}, 0 -- missing are windows without a section, begun their cells
+local counts, remaining, wait, reset_after = {unpack(limits)}, limits[1], 0, 0 -- the counts come last to first
+local missing, missing_cells = {}, 0 -- windows without a section
+local rewrite = stored ~= #limits -- whether a grant writes more than the time and the total
 local pages = {} -- what was read of the ring, by its place
 for i = #limits, 1, -1 do -- mostly the longest comes last, and others are not searched that cannot wait longer
   local slice, size, room, count = slices[i], sizes[i], limits[i] - wanted, 0
@@ -11,7 +12,7 @@ for i = #limits, 1, -1 do -- mostly the longest comes last, and others are not s
   if i <= stored then its_slice, its_size, shift, high = struct.unpack(">I5I2I6I6", header, 20 * i - 5) end
   local own = its_slice == slice and its_size == size
   if not own then
-    moved = true
+    rewrite = true
     local least = math.huge
     for k = 1, stored do
       local other, cells = struct.unpack(">I5I2", header, 20 * k - 5)
@@ -23,7 +24,7 @@ for i = #limits, 1, -1 do -- mostly the longest comes last, and others are not s
       if other == slice and cells == size then longer, own = -1, true end
       if longer < least then j, least = k, longer end
     end
-    if not own then missing[#missing + 1], begun = i, begun + size end
+    if not own then missing[#missing + 1], missing_cells = i, missing_cells + size end
     if stored > 0 then its_slice, its_size, shift, high = struct.unpack(">I5I2I6I6", header, 20 * j - 5) end
   end
 
@@ -31,8 +32,9 @@ for i = #limits, 1, -1 do -- mostly the longest comes last, and others are not s
     -- The call fits if the window, which begins with slice start, holds no more than room. If it holds more, the
     -- caller waits until the window begins with free, the first slice from which on no more than room is held. The
     -- later the slice, the less is held from it on: from full it is too much, from free it is not, and the search
-    -- moves the two towards each other until they are neighbours. Slices that have left the section hold nothing.
-    -- Nothing was granted after last: with its slice the window is empty.
+    -- moves the two towards each other until they are neighbours. The section knows the its_size slices before free.
+    -- Nothing was granted after last: with its slice the window is empty. Where that is no longer than another window
+    -- waits, the search may end early.
     local current, empty = (time - time % slice) / slice, last - last % slice + size * slice - now
     if empty > reset_after then reset_after = empty end
     local start, held_in_all = math.floor((current - size + 1) * slice / its_slice), (total + shift) % wrap
@@ -44,7 +46,7 @@ for i = #limits, 1, -1 do -- mostly the longest comes last, and others are not s
       page, page_index = string.sub(header, 20 * j + 8, 20 * j + 14), start % its_size
       count = (held_in_all - (high - high % 16) / 16) % wrap
     else
-      moved = true
+      rewrite = true
     end
     if empty > 0 and not (known and count <= room) then repeat
       -- Choose a slice between them. The first is start: what is held from it on is the count, and mostly it fits.
@@ -66,8 +68,8 @@ for i = #limits, 1, -1 do -- mostly the longest comes last, and others are not s
         if #page < 7 then return redis.error_reply("BADSTATE ring: want a cell for each slice") end
       end
       -- The total before the slice is in the first 44 bits, the link in the last 12.
-      local high, low = struct.unpack(">I6I1", page, at + 1)
-      local held = (held_in_all - (high - high % 16) / 16) % wrap -- from this slice on
+      local bits, low = struct.unpack(">I6I1", page, at + 1)
+      local held = (held_in_all - (bits - bits % 16) / 16) % wrap -- from this slice on
 
       -- Move full or free to it.
       if probes == 0 then count = held end
@@ -76,8 +78,8 @@ for i = #limits, 1, -1 do -- mostly the longest comes last, and others are not s
         free = probe
       else
         -- The link names the first slice from this one on that has permits: from there on as much is held. A link is
-        -- modulo 4096: a longer way comes out shorter by 4096 or 8192, which costs one more probe.
-        full = probe + (high % 16 * 256 + low - probe) % 4096
+        -- modulo 4096: a longer way comes out shorter by 4096 or 8192, which costs one or two more probes.
+        full = probe + (bits % 16 * 256 + low - probe) % 4096
         if full >= free then return redis.error_reply("BADSTATE ring: want a cell for each slice") end
       end
     until free - full <= 1 or empty <= wait end

@@ -117,7 +117,7 @@ local function decide(ring)
       return redis.error_reply("BADSTATE ring: want 1..8 sections")
     end
   end
-  -- Totals wrap at 2^44: only their differences count, and 10000 slices of 10^9 permits stay below it.
+  -- Totals wrap at 2^44: only their differences count, and what windows of 10000 slices and 10^9 permits hold is less.
   local wrap = 17592186044416
 
   -- The clock may have stepped back: then it stands still at the last grant until it has caught up. A step of up to the
@@ -136,8 +136,9 @@ local function decide(ring)
   if stored == 0 then last = now end
 
   local wanted = math.max(permits, 1) -- a look is told how long one permit would wait
-  local counts, remaining, wait, reset_after = {unpack(limits)}, limits[1], 0, 0
-  local moved, missing, begun = stored ~= #limits, {}, 0 -- missing are windows without a section, begun their cells
+  local counts, remaining, wait, reset_after = {unpack(limits)}, limits[1], 0, 0 -- the counts come last to first
+  local missing, missing_cells = {}, 0 -- windows without a section
+  local rewrite = stored ~= #limits -- whether a grant writes more than the time and the total
   local pages = {} -- what was read of the ring, by its place
   for i = #limits, 1, -1 do -- mostly the longest comes last, and others are not searched that cannot wait longer
     local slice, size, room, count = slices[i], sizes[i], limits[i] - wanted, 0
@@ -148,7 +149,7 @@ local function decide(ring)
     if i <= stored then its_slice, its_size, shift, high = struct.unpack(">I5I2I6I6", header, 20 * i - 5) end
     local own = its_slice == slice and its_size == size
     if not own then
-      moved = true
+      rewrite = true
       local least = math.huge
       for k = 1, stored do
         local other, cells = struct.unpack(">I5I2", header, 20 * k - 5)
@@ -160,7 +161,7 @@ local function decide(ring)
         if other == slice and cells == size then longer, own = -1, true end
         if longer < least then j, least = k, longer end
       end
-      if not own then missing[#missing + 1], begun = i, begun + size end
+      if not own then missing[#missing + 1], missing_cells = i, missing_cells + size end
       if stored > 0 then its_slice, its_size, shift, high = struct.unpack(">I5I2I6I6", header, 20 * j - 5) end
     end
 
@@ -168,8 +169,9 @@ local function decide(ring)
       -- The call fits if the window, which begins with slice start, holds no more than room. If it holds more, the
       -- caller waits until the window begins with free, the first slice from which on no more than room is held. The
       -- later the slice, the less is held from it on: from full it is too much, from free it is not, and the search
-      -- moves the two towards each other until they are neighbours. Slices that have left the section hold nothing.
-      -- Nothing was granted after last: with its slice the window is empty.
+      -- moves the two towards each other until they are neighbours. The section knows the its_size slices before free.
+      -- Nothing was granted after last: with its slice the window is empty. Where that is no longer than another window
+      -- waits, the search may end early.
       local current, empty = (time - time % slice) / slice, last - last % slice + size * slice - now
       if empty > reset_after then reset_after = empty end
       local start, held_in_all = math.floor((current - size + 1) * slice / its_slice), (total + shift) % wrap
@@ -181,7 +183,7 @@ local function decide(ring)
         page, page_index = string.sub(header, 20 * j + 8, 20 * j + 14), start % its_size
         count = (held_in_all - (high - high % 16) / 16) % wrap
       else
-        moved = true
+        rewrite = true
       end
       if empty > 0 and not (known and count <= room) then repeat
         -- Choose a slice between them. The first is start: what is held from it on is the count, and mostly it fits.
@@ -205,8 +207,8 @@ local function decide(ring)
           if #page < 7 then return redis.error_reply("BADSTATE ring: want a cell for each slice") end
         end
         -- The total before the slice is in the first 44 bits, the link in the last 12.
-        local high, low = struct.unpack(">I6I1", page, at + 1)
-        local held = (held_in_all - (high - high % 16) / 16) % wrap -- from this slice on
+        local bits, low = struct.unpack(">I6I1", page, at + 1)
+        local held = (held_in_all - (bits - bits % 16) / 16) % wrap -- from this slice on
 
         -- Move full or free to it.
         if probes == 0 then count = held end
@@ -215,8 +217,8 @@ local function decide(ring)
           free = probe
         else
           -- The link names the first slice from this one on that has permits: from there on as much is held. A link is
-          -- modulo 4096: a longer way comes out shorter by 4096 or 8192, which costs one more probe.
-          full = probe + (high % 16 * 256 + low - probe) % 4096
+          -- modulo 4096: a longer way comes out shorter by 4096 or 8192, which costs one or two more probes.
+          full = probe + (bits % 16 * 256 + low - probe) % 4096
           if full >= free then return redis.error_reply("BADSTATE ring: want a cell for each slice") end
         end
       until free - full <= 1 or empty <= wait end
@@ -232,7 +234,7 @@ local function decide(ring)
   local granted = 0
   if permits > 0 and wait == 0 then
     granted = permits
-    if not moved then
+    if not rewrite then
       redis.call("SETRANGE", ring, "1", struct.pack(">I7I6", time, (total + granted) % wrap))
     else
       local cells = 0
@@ -243,16 +245,17 @@ local function decide(ring)
           return redis.error_reply("BADSTATE ring: want 1..10000 slices of 1 ms or more")
         end
       end
-      -- A new window gets a section, as if all that it holds had been granted at the last grant. Where that would be
-      -- the ninth, or the cells more than 10000, the ring begins anew, with the windows of this call.
-      if stored + #missing > 8 or cells + begun > 10000 then
+      -- A new window gets a section, as if all that it holds had been granted at the last grant: its total is what it
+      -- holds, and 0 before every slice. Where it would be the ninth, or the cells more than 10000, the ring begins
+      -- anew, with the windows of this call.
+      if stored + #missing > 8 or cells + missing_cells > 10000 then
         stored, cells, missing = 0, 0, {}
         for i = #slices, 1, -1 do missing[#missing + 1] = i end
       end
-      local sections, added, from = string.sub(header, 15, 14 + 20 * stored), {}, 14 + 20 * (stored + #missing)
+      local sections, added, from = string.sub(header, 15, 14 + 20 * stored), {""}, 14 + 20 * (stored + #missing)
       for k = #missing, 1, -1 do -- the search began with the last window
         local slice, size, count = slices[missing[k]], sizes[missing[k]], counts[missing[k]]
-        if exceeds(size / 4) then
+        if exceeds(size / 2) then
           return -3, 0, 0, 0, {}
         end
         local link = (last - last % slice) / slice % 4096
@@ -267,11 +270,11 @@ local function decide(ring)
       local writes, expired, expires = {}, last, time
       for j = 1, stored + #missing do
         local slice, size, shift = struct.unpack(">I5I2I6", sections, 20 * j - 19)
-        local first = string.sub(sections, 20 * j - 6) -- begins with the cell of the first slice of the window
+        local oldest = string.sub(sections, 20 * j - 6) -- begins with the cell of the oldest slice of the window
         local last_slice, current = (last - last % slice) / slice, (time - time % slice) / slice
         if current > last_slice then
           local gap = math.min(current - last_slice, size)
-          if exceeds(gap / 4) then
+          if exceeds(gap / 2) then
             return -3, 0, 0, 0, {}
           end
           local link, index = current % 4096, (last_slice + 1) % size
@@ -280,44 +283,51 @@ local function decide(ring)
           if gap > to_end then writes[#writes + 1] = {from, string.rep(cell, gap - to_end)} end
           writes[#writes + 1] = {from + 7 * index, string.rep(cell, to_end)}
           if gap == size then
-            first = cell
-          elseif j <= stored then
+            oldest = cell
+          elseif j <= stored then -- slice current - size + 1, at its place before the header grows
             local at = from - 20 * #missing + 7 * ((current + 1) % size)
-            first = pages[at] or redis.call("GETRANGE", ring, string.format("%d", at), string.format("%d", at + 6))
-            if #first < 7 then return redis.error_reply("BADSTATE ring: want a cell for each slice") end
+            oldest = pages[at] or redis.call("GETRANGE", ring, string.format("%d", at), string.format("%d", at + 6))
+            if #oldest < 7 then return redis.error_reply("BADSTATE ring: want a cell for each slice") end
           end
         end
-        text = text .. struct.pack(">I5I2I6", slice, size, shift) .. string.sub(first, 1, 7)
+        text = text .. struct.pack(">I5I2I6", slice, size, shift) .. string.sub(oldest, 1, 7)
         expired = math.max(expired, (last_slice + size) * slice)
         expires = math.max(expires, (current + size) * slice)
         from = from + 7 * size
       end
-      -- 1 ms late, for servers whose clock for expiry is behind.
-      expires = math.ceil(expires / 1000) + 1
+      -- 1 ms late, for servers whose clock for expiry is behind TIME.
+      local expires_ms = math.ceil(expires / 1000) + 1
       if #missing > 0 then
         -- One write, so that no ring is left without its expiry. As text: Redis 7.2 prints round numbers as 1e+9.
-        local at, kept = 14 + 20 * stored, ""
+        local at = 14 + 20 * stored
         if cells > 0 then
-          kept = redis.call("GETRANGE", ring, string.format("%d", at), string.format("%d", at + 7 * cells - 1))
+          added[1] = redis.call("GETRANGE", ring, string.format("%d", at), string.format("%d", at + 7 * cells - 1))
         end
-        if #kept < 7 * cells then return redis.error_reply("BADSTATE ring: want a cell for each slice") end
-        local all, pieces, done = kept .. table.concat(added), {text}, #text
-        for i = 1, #writes do
-          pieces[#pieces + 1] = string.sub(all, done - #text + 1, writes[i][1] - #text)
-          pieces[#pieces + 1] = writes[i][2]
-          done = writes[i][1] + #writes[i][2]
+        if #added[1] < 7 * cells then return redis.error_reply("BADSTATE ring: want a cell for each slice") end
+        local pieces, first, next_write = {text}, #text, 1
+        for i = 1, #added do
+          local bytes, done = added[i], 0
+          local behind = first + #bytes
+          while next_write <= #writes and writes[next_write][1] < behind do
+            local write = writes[next_write]
+            pieces[#pieces + 1] = string.sub(bytes, done + 1, write[1] - first)
+            pieces[#pieces + 1] = write[2]
+            done, next_write = write[1] - first + #write[2], next_write + 1
+          end
+          pieces[#pieces + 1] = string.sub(bytes, done + 1)
+          first = behind
         end
-        pieces[#pieces + 1] = string.sub(all, done - #text + 1)
-        redis.call("SET", ring, table.concat(pieces), "PX", 1000000000000 + string.format("%.0f", expires - math.floor(now / 1000)))
+        redis.call("SET", ring, table.concat(pieces), "PX", 1000000000000 + string.format("%.0f", expires_ms - math.floor(now / 1000)))
       else
         -- The expiry first: it can be put back if the header is refused, as by an ACL. In two halves, seconds and
-        -- milliseconds: half the time of %.0f.
-        expired = math.ceil(expired / 1000) + 1
-        local ms = expires % 1000
-        if expires > expired then redis.call("PEXPIREAT", ring, string.format("%d%03d", (expires - ms) / 1000, ms)) end
+        -- milliseconds: half the time of %.0f, and %d may end at 2^31.
+        local expired_ms, ms = math.ceil(expired / 1000) + 1, expires_ms % 1000
+        if expires_ms > expired_ms then
+          redis.call("PEXPIREAT", ring, string.format("%d%03d", (expires_ms - ms) / 1000, ms))
+        end
         local written = redis.pcall("SETRANGE", ring, "0", text)
         if type(written) == "table" then
-          redis.call("PEXPIREAT", ring, string.format("%.0f", expired))
+          redis.call("PEXPIREAT", ring, string.format("%.0f", expired_ms))
           return written
         end
         for i = 1, #writes do redis.call("SETRANGE", ring, string.format("%d", writes[i][1]), writes[i][2]) end
