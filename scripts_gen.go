@@ -11,8 +11,8 @@ func All() []Script {
 
 // The SHA1 of each script, by which EVALSHA calls it.
 const (
-	BudgetSettleV1SHA1       = "37aa4ac28468efdaa2edb08eef729857e9abdbbb"
-	BudgetV1SHA1             = "0e48bc694c4504a322626c57f82e08a7d4e64b72"
+	BudgetSettleV1SHA1       = "bdf61a882e1b778627670f6daaed285c2563f962"
+	BudgetV1SHA1             = "ec76cde15d7cb02272c69145dbae986fb20c245e"
 	ConcurrencyReleaseV1SHA1 = "0dc3df425ff51b141cbc5874fcc08815f7968e6d"
 	ConcurrencyV1SHA1        = "d4c2b5517f128badee3f72f1c92f8f19f56bdf45"
 	GCRAManyV1SHA1           = "e306725e1d6e4f935df7d16ad41d159557952fc2"
@@ -20,9 +20,9 @@ const (
 	ListLogManyV1SHA1        = "68e5797ad096ca267d43b94c33c464f344555a46"
 	ListLogReturnV1SHA1      = "4abb977f5c1fd7f09471aa196ae4f61828bc386f"
 	ListLogV1SHA1            = "3fd94cca38f87287286ee431bac2307a0a0a653e"
-	SliceRingManyV1SHA1      = "cdb86ad9c1caf8f463d2b9ef688bb8992e945103"
-	SliceRingReturnV1SHA1    = "e4c672be40254ac545e145034b395bd5f66e12b0"
-	SliceRingV1SHA1          = "8f3d7cb8f6df5acae39bf5bef8617ba2898bb7f8"
+	SliceRingManyV1SHA1      = "c0869928b7da988086e69c54f1505a1527ab0e2a"
+	SliceRingReturnV1SHA1    = "d21947cd080eb9864db938e69156c20d331417e3"
+	SliceRingV1SHA1          = "420ee1ceaab0dd692162ae3153039de72da08d4b"
 	TokenBucketSetV1SHA1     = "f021eff654bcc6a51ae6db4bc833e6963d88a4e8"
 	TokenBucketV1SHA1        = "9d86555f6e9b60b8e16da442b75e969769ad7cda"
 	ZSetLogReturnV1SHA1      = "c6199f8836e20e3b0fb21eab8605e65a24db9ddb"
@@ -579,7 +579,7 @@ func SliceRingV1() Script {
 		State:      "sr/1",
 		Layout:     "A header: number of sections in 1 byte, time of the last grant in 7, total granted in 6. Then 20 bytes for each section, one for each slice_i and size_i that was asked for: slice in 5, size in 2, shift in 6, and 7 with the cell of the oldest slice in its window. A section's own total is total + shift. Then the cells of the sections, size of 7 bytes each. Slice number s begins at s * slice; its cell is at index s % size: 44 bits with the section's total before s, and 12 bits, the link: s' % 4096, where s' is the first slice from s on with permits. Big-endian. Expires when the last slice has left all sections",
 		Complexity: "O(W log N)",
-		Cost:       "TIME, GETRANGE, and one more for each of the W windows whose slice has changed; a denial searches the N slices of a window by three links, then by halving. A grant writes a cell for each slice since the last grant, and the whole section of a new window",
+		Cost:       "TIME, GETRANGE, and one more for each of the W windows whose slice has changed; a denial searches the N slices of a window by three links, then by halving. A grant writes a cell for each slice since the last grant, and with a new window the whole ring",
 		Redis:      "5.0",
 	}
 }
@@ -769,7 +769,7 @@ func ZSetLogV1() Script {
 // of them.
 func Libraries() []Library {
 	return []Library{
-		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "b38a93fd62149341fb3e2b139fdc81c8036d7ede", Source: sluiceV1Source},
+		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "599710f46b121f5650d7e94e160285522f780e75", Source: sluiceV1Source},
 	}
 }
 

@@ -120,7 +120,8 @@ if header ~= "" or redis.call("EXISTS", ring) == 1 then
     return redis.error_reply("BADSTATE ring: want 1..8 sections")
   end
 end
--- Totals wrap at 2^44: only their differences count, and what windows of 10000 slices and 10^9 permits hold is less.
+-- Totals wrap at 2^44: only their differences count. What the windows of a call may hold is less. A window that calls
+-- leave out seems emptier when it holds 2^44.
 local wrap = 17592186044416
 -- END
 

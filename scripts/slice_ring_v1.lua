@@ -35,7 +35,7 @@
 --                          from s on with permits. Big-endian. Expires when the last slice has left all sections
 -- COMPLEXITY  O(W log N)   TIME, GETRANGE, and one more for each of the W windows whose slice has changed; a denial
 --                          searches the N slices of a window by three links, then by halving. A grant writes a cell
---                          for each slice since the last grant, and the whole section of a new window
+--                          for each slice since the last grant, and with a new window the whole ring
 -- REDIS       5.0
 
 -- PART arguments: printed by make generate
@@ -125,7 +125,8 @@ if header ~= "" or redis.call("EXISTS", ring) == 1 then
     return redis.error_reply("BADSTATE ring: want 1..8 sections")
   end
 end
--- Totals wrap at 2^44: only their differences count, and what windows of 10000 slices and 10^9 permits hold is less.
+-- Totals wrap at 2^44: only their differences count. What the windows of a call may hold is less. A window that calls
+-- leave out seems emptier when it holds 2^44.
 local wrap = 17592186044416
 -- END
 

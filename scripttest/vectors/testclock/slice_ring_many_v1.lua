@@ -117,7 +117,8 @@ local function decide(ring)
       return redis.error_reply("BADSTATE ring: want 1..8 sections")
     end
   end
-  -- Totals wrap at 2^44: only their differences count, and what windows of 10000 slices and 10^9 permits hold is less.
+  -- Totals wrap at 2^44: only their differences count. What the windows of a call may hold is less. A window that calls
+  -- leave out seems emptier when it holds 2^44.
   local wrap = 17592186044416
 
   -- The clock may have stepped back: then it stands still at the last grant until it has caught up. A step of up to the
