@@ -67,7 +67,6 @@ type call struct {
 	permitsAt int    // index of permits in words, 0 if there is no such argument
 	maxGroup  int64  // for how many callers one command may ask; 0: it cannot be shared
 	timeout   time.Duration
-	direct    bool // run it without a goroutine, because the client ends it in time
 
 	lost      error // an attempt may have run: why its reply is missing
 	retries   int   // without those for a missing script
@@ -162,7 +161,6 @@ func (c *call) run(ctx context.Context) {
 	if c.endIfDone(ctx) {
 		return
 	}
-	c.direct = ctx.Done() == nil && c.limits.keepsDeadlines
 	ctx, cancel := c.limits.withTimeout(ctx, c.timeout)
 	defer cancel()
 	for !c.ended {
@@ -195,10 +193,16 @@ func (c *call) post(ctx context.Context, cmd *command) error {
 	if l.sharing != nil {
 		return l.sharing.send(ctx, c, cmd)
 	}
+	return c.postDirectly(ctx, cmd)
+}
+
+// postDirectly is post by itself.
+func (c *call) postDirectly(ctx context.Context, cmd *command) error {
+	l := c.limits
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if c.direct {
+	if l.keepsDeadlines {
 		return l.rdb.Process(ctx, cmd)
 	}
 	t := l.tasks.start(func() error { return l.rdb.Process(ctx, cmd) })

@@ -89,6 +89,14 @@ func (s *heldServer) next() *trip {
 	}
 }
 
+// occupy has a call that goes by itself be on its way, so that later ones are collected, until it is released.
+func (s *heldServer) occupy(limiter loader.Limiter) (release func()) {
+	go func() { _, _ = limiter.Allow(background, "occupied") }()
+	synctest.Wait()
+	on := <-s.trips
+	return func() { on.answer <- nil }
+}
+
 // yes and no are replies.
 func yes(remaining int64) []int64      { return []int64{1, remaining, 0, 9, 5} }
 func no(remaining, wait int64) []int64 { return []int64{0, remaining, wait, 9, 5} }
@@ -160,6 +168,7 @@ func withCallers(t *testing.T, line func(t *testing.T, s *heldServer, c *groupCa
 	synctest.Test(t, func(t *testing.T) {
 		s, rdb := newHeldServer()
 		limits := loader.New(rdb, loader.ShareRoundTrips(), loader.Timeout(never))
+		defer s.occupy(limits.GCRA("x", loader.PerMinute(1)))()
 		line(t, s, &groupCallers{limiter: limits.GCRA("x", loader.PerMinute(1000))})
 	})
 }

@@ -20,18 +20,18 @@ const (
 // the same time. A decision then takes a third of the processor time in this process and three quarters in the server;
 // a twentieth if the callers ask for the same. Two connections to a node are enough for all callers.
 //
-// While two pipelines are in flight to a node, further calls are collected for the next one, up to 256. A single
-// caller's decision is sent at once, by itself. On a single server, four or more callers under one limit are decided by
-// one run of a script, as in a [Batch].
+// A caller who finds nothing on its way to the node is sent directly, as without this option. While two round trips are
+// on their way, further calls are collected for the next pipeline, up to 256. On a single server, four or more callers
+// under one limit are decided by one run of a script, as in a [Batch].
 //
 // Callers who ask for the same number of permits of the same subject under the same limit share commands too: the next
 // command asks for the permits of as many callers as Redis can grant, and each caller gets the answer of a single call
 // at that time, in the order of asking. (Only a GCRA tells all of them the ResetAfter of the last.) ZSetLog, whose
 // calls have ids, and calls that book share pipelines only.
 //
-// If a caller leaves before its command is written, no decision is made for it. What differs: the client's hooks see
-// pipelines, and contexts without the callers' values. If a command for a group fails, all its callers get the error.
-// If a hook panics, it does so in every caller of the pipeline.
+// If a caller leaves before its command is written, no decision is made for it. What differs for those that are
+// collected: the client's hooks see pipelines, and contexts without the callers' values. If a command for a group fails,
+// all its callers get the error. If a hook panics, it does so in every caller of the pipeline.
 func ShareRoundTrips() Option {
 	return func(l *Loader) {
 		l.sharing = &sharing{limits: l, queues: map[*redis.Client]*nodeQueue{}, groups: map[groupKey]*group{}}
@@ -52,7 +52,7 @@ type sharing struct {
 // nodeQueue is the queue of one node. A node that does not answer does not delay the others.
 type nodeQueue struct {
 	node      *redis.Client
-	inFlight  int      // pipelines, or goroutines about to make one
+	inFlight  int      // pipelines and direct calls, or goroutines about to make a pipeline
 	items     []queued // for the next pipeline
 	abandoned int      // items whose callers have left
 	starting  bool     // a goroutine has been started that will make the next pipeline
@@ -82,15 +82,19 @@ type member struct {
 	remaining int64   // permits that remained after this caller's own
 }
 
-// send sends the call's command in a pipeline with others, and returns its error, or the context's as soon as the
-// context ends.
+// send sends the call's command, directly if nothing is on its way to its node, or in a pipeline with others. It returns
+// the command's error, or the context's as soon as the context ends.
 func (s *sharing) send(ctx context.Context, c *call, cmd *command) error {
 	node, err := s.limits.nodeOf(ctx, c.key())
 	if err != nil {
 		return err
 	}
-	cmd.piped = true
-	m := s.join(ctx, node, c, cmd)
+	m, q := s.join(ctx, node, c, cmd)
+	if m == nil {
+		defer s.leave(q)
+		cmd.setWords(ctx, c.words)
+		return c.postDirectly(ctx, cmd)
+	}
 	select {
 	case <-m.done:
 	case <-ctx.Done():
@@ -106,8 +110,9 @@ func (s *sharing) send(ctx context.Context, c *call, cmd *command) error {
 	return m.err
 }
 
-// join adds a command to the queue of a node.
-func (s *sharing) join(ctx context.Context, node *redis.Client, c *call, cmd *command) *member {
+// join adds a command to the queue of a node. If nothing is on its way there, it returns no member: the call goes by
+// itself, and leaves the queue at its end.
+func (s *sharing) join(ctx context.Context, node *redis.Client, c *call, cmd *command) (*member, *nodeQueue) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	q := s.queues[node]
@@ -115,6 +120,11 @@ func (s *sharing) join(ctx context.Context, node *redis.Client, c *call, cmd *co
 		q = &nodeQueue{node: node}
 		s.queues[node] = q
 	}
+	if q.inFlight == 0 {
+		q.inFlight++
+		return nil, q
+	}
+	cmd.piped = true
 	m := &member{cmd: cmd, ctx: ctx, queue: q, done: make(chan struct{})}
 	if m.group = s.groupOf(c); m.group != nil {
 		m.group.waiting = append(m.group.waiting, m)
@@ -124,7 +134,15 @@ func (s *sharing) join(ctx context.Context, node *redis.Client, c *call, cmd *co
 		q.items = append(q.items, queued{single: m})
 	}
 	s.startNext(q)
-	return m
+	return m, q
+}
+
+// leave ends a direct call.
+func (s *sharing) leave(q *nodeQueue) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.release(q)
+	s.startNext(q)
 }
 
 // startNext starts a goroutine that sends what is queued, unless maxPipelines are in flight.
