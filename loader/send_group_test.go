@@ -162,13 +162,21 @@ func (c *groupCallers) has(t *testing.T, want ...string) {
 	}
 }
 
-// withCallers runs a timeline test in a bubble.
+// withCallers runs a timeline test in a bubble, in which another's call is on its way: all are collected.
 func withCallers(t *testing.T, line func(t *testing.T, s *heldServer, c *groupCallers)) {
+	t.Helper()
+	withFirstCallers(t, func(t *testing.T, s *heldServer, c *groupCallers) {
+		defer s.occupy(c.limiter)()
+		line(t, s, c)
+	})
+}
+
+// withFirstCallers runs a timeline test in a bubble. The first caller is alone.
+func withFirstCallers(t *testing.T, line func(t *testing.T, s *heldServer, c *groupCallers)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s, rdb := newHeldServer()
 		limits := loader.New(rdb, loader.ShareRoundTrips(), loader.Timeout(never))
-		defer s.occupy(limits.GCRA("x", loader.PerMinute(1)))()
 		line(t, s, &groupCallers{limiter: limits.GCRA("x", loader.PerMinute(1000))})
 	})
 }
@@ -267,6 +275,7 @@ func TestGroupWithinTheScript(t *testing.T) {
 		s, rdb := newHeldServer()
 		s.permitsAt = 6
 		c := &groupCallers{limiter: loader.New(rdb, loader.ShareRoundTrips()).ListLog("x", loader.PerMinute(100_000))}
+		defer s.occupy(c.limiter)()
 		c.come(background, 1, 400)
 		first := s.asks(t, 400)
 		c.come(background, 5, 400)
@@ -367,7 +376,7 @@ func TestGroupTimeout(t *testing.T) {
 
 // TestGroupsAreApart has others ask for other permits, under another limit, or to book: they share no command.
 func TestGroupsAreApart(t *testing.T) {
-	withCallers(t, func(t *testing.T, s *heldServer, c *groupCallers) {
+	withFirstCallers(t, func(t *testing.T, s *heldServer, c *groupCallers) {
 		limiter := c.limiter.(loader.GCRA)
 		c.come(background, 1, 1)
 		first := s.asks(t, 1)
@@ -486,6 +495,7 @@ func TestGroupIsSeen(t *testing.T) {
 		limits := loader.New(rdb, loader.ShareRoundTrips(), loader.Observe(w), loader.Timeout(2*time.Hour),
 			loader.Logger(slog.New(slog.NewTextHandler(log, nil))))
 		c := &groupCallers{limiter: limits.GCRA("x", loader.PerMinute(1000), loader.FailOpen())}
+		defer s.occupy(c.limiter)()
 		ctx, cancel := context.WithCancel(background)
 		c.come(background, 1, 1)
 		first := s.asks(t, 1)
