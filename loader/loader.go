@@ -39,8 +39,11 @@
 //
 // A call returns as soon as its context ends, and after one second at the latest ([Timeout] changes that), whatever the
 // timeouts of the client are. To do so, it runs the round trip in a goroutine. If a hook of the client panics there,
-// the panic is raised again in the caller's goroutine. No goroutine is needed if the client keeps deadlines itself
-// (ContextTimeoutEnabled) and the context cannot be cancelled.
+// the panic is raised again in the caller's goroutine.
+//
+// No goroutine is needed if the client keeps deadlines itself (ContextTimeoutEnabled). A call then returns at its
+// context's deadline, and after the timeout at the latest. It notices a cancellation only when the reply is there, and
+// returns the reply.
 //
 // # Waiting
 //

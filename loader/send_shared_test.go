@@ -75,6 +75,50 @@ func TestShareRoundTrips(t *testing.T) {
 	})
 }
 
+// TestSharedAlone has a caller find nothing on its way: the client's hooks see its own context, in its own goroutine if
+// the client keeps deadlines. The next one's call is made for it.
+func TestSharedAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		type key struct{}
+		opt := options("nowhere:0")
+		opt.ContextTimeoutEnabled = true
+		rdb := redis.NewClient(opt)
+		release, values := make(chan struct{}), make(chan any, 2)
+		rdb.AddHook(around(func(ctx context.Context, cmds []redis.Cmder, _ func() error) error {
+			for _, cmd := range cmds {
+				write(cmd)
+				cmd.(interface{ SetVal([]int64) }).SetVal(yes(2))
+				cmd.SetErr(nil)
+			}
+			values <- ctx.Value(key{})
+			<-release
+			return nil
+		}))
+		limiter := loader.New(rdb, loader.ShareRoundTrips(), loader.Timeout(never)).GCRA("x", loader.PerMinute(5))
+		ctx, leave := context.WithCancel(context.WithValue(background, key{}, "mine"))
+		granted := make(chan bool, 2)
+		for range 2 {
+			go func() {
+				d, err := limiter.Allow(ctx, "s")
+				granted <- err == nil && d.Granted
+			}()
+			synctest.Wait()
+		}
+		if first, second := <-values, <-values; first != "mine" || second != nil {
+			t.Errorf("the hook saw %v, then %v", first, second)
+		}
+		leave()
+		synctest.Wait()
+		if n := len(granted); n != 1 || <-granted {
+			t.Errorf("%d have returned, want the one who is not alone", n)
+		}
+		close(release)
+		if !<-granted {
+			t.Error("not granted, although the reply came")
+		}
+	})
+}
+
 // TestSharedPipelinesAreBounded has more callers than one pipeline takes.
 func TestSharedPipelinesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
