@@ -172,9 +172,10 @@ func command(args []string) error {
 }
 
 // measure runs b on a server of its own, prints the tables, and writes the files to out or, where they are to be kept,
-// here. Its context cannot end, for that would cost the loader a goroutine a call.
+// here. Its context can be cancelled, as a handler's can.
 func measure(b *bench, out string, keep bool) error {
-	ctx := context.Background()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
 	var err error
 	if b.server, err = startServer(); err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-chi/httprate"
@@ -66,10 +67,11 @@ func peers() []peer {
 	}
 }
 
+// oursBeside is used as README's example for production does.
 func oursBeside[L loader.Limiter](name, guarantee string,
 	limiter func(*loader.Loader, string, loader.Limit, ...loader.LimiterOption) L) peer {
 	build := func(on *server, limit int64, window time.Duration) (decider, error) {
-		l := limiter(loader.New(on.Client), "peer", loader.Limit{Permits: limit, Window: window})
+		l := limiter(loader.New(on.Client, loader.ShareRoundTrips()), "peer", loader.Limit{Permits: limit, Window: window})
 		return func(ctx context.Context, subject string) (bool, error) {
 			d, err := l.Allow(ctx, subject)
 			return d.Granted, err
@@ -151,10 +153,9 @@ func httprateLimiter(on *server, limit int64, window time.Duration) *httprate.Ra
 
 // newNothing grants as many as the limit, whatever the subject: a call costs the same either way.
 func newNothing(on *server, limit int64, _ time.Duration) (decider, error) {
-	script, calls := redis.NewScript("return 1"), int64(0)
+	script, calls := redis.NewScript("return 1"), new(atomic.Int64)
 	return func(ctx context.Context, subject string) (bool, error) {
-		calls++
-		return calls <= limit, script.Run(ctx, on, []string{subject}).Err()
+		return calls.Add(1) <= limit, script.Run(ctx, on, []string{subject}).Err()
 	}, nil
 }
 
@@ -188,6 +189,8 @@ type Peer struct {
 	Commands []string `json:"commands"` // that reach the server for one decision
 	Granted  Cost     `json:"granted"`
 	Denied   Cost     `json:"denied"`
+	Alone    Busy     `json:"alone"`
+	Crowd    Busy     `json:"crowd"` // 64 goroutines
 	Bytes    int64    `json:"bytes"` // after a thousand permits
 }
 
@@ -196,6 +199,13 @@ type Cost struct {
 	Commands Spread `json:"commands"` // the server's time in the commands, by INFO commandstats
 	CPU      Spread `json:"cpu"`      // its processor time in all, with reading, parsing and answering
 	Time     Spread `json:"time"`     // until the caller has its answer
+}
+
+// A Busy is of one granted decision about one of many subjects, to the floor called from as many goroutines in the same
+// round.
+type Busy struct {
+	CPU  Spread `json:"cpu"`  // the server's processor time in all
+	Time Spread `json:"time"` // the time of the run, by decisions
 }
 
 // tooMany reports whether an audit found more in a window than the promise allows.
@@ -212,6 +222,7 @@ type peerRun struct {
 	sent            float64            // commands of a decision that are not a script's
 	shares          map[string]float64 // of a command's calls, those that the client sent
 	granted, denied []sample
+	alone, crowd    []sample
 }
 
 // A sample is the cost of a decision, in microseconds or as multiples of the floor's.
@@ -229,10 +240,17 @@ func costOf(samples []sample) Cost {
 	return Cost{spreadOf(commands), spreadOf(cpu), spreadOf(time)}
 }
 
+func busyOf(samples []sample) Busy {
+	cost := costOf(samples)
+	return Busy{cost.CPU, cost.Time}
+}
+
 const (
 	peerLimit  = 1000 // of grants
 	fullLimit  = 100  // of denials
 	peerWindow = day
+
+	crowd = 64 // goroutines
 )
 
 // peers measures every library once a round, beside the floor called in the same way.
@@ -327,7 +345,43 @@ func (b *bench) peerRound(ctx context.Context, run, base *peerRun, round int) er
 	}
 	run.granted = append(run.granted, grant.over(below))
 	run.denied = append(run.denied, denial.over(below))
+	for goroutines, samples := range map[int]*[]sample{1: &run.alone, crowd: &run.crowd} {
+		below, err := base.busy(ctx, b, goroutines)
+		if err != nil {
+			return err
+		}
+		grant, err := run.busy(ctx, b, goroutines)
+		if err != nil {
+			return err
+		}
+		*samples = append(*samples, grant.over(below))
+	}
 	return nil
+}
+
+// busy has so many goroutines ask about many subjects, far from their limit, and returns the cost of one decision.
+func (r *peerRun) busy(ctx context.Context, b *bench, goroutines int) (sample, error) {
+	decide, err := r.make(b.server, e2eLimit.Permits, peerWindow)
+	if err != nil {
+		return sample{}, err
+	}
+	l := load{goroutines: goroutines, caller: caller{r.name, 1, func(ctx context.Context, i int) error {
+		granted, err := decide(ctx, subjectOf(i))
+		if err == nil && !granted && r.guarantee != none {
+			err = errors.New("denied")
+		}
+		return err
+	}}}
+	if err := l.run(ctx, b.loadSpan/5); err != nil { // connections, scripts and keys are there
+		return sample{}, err
+	}
+	before, err := b.server.cpu(ctx)
+	warm := len(l.latencies)
+	if err := errors.Join(err, l.run(ctx, b.loadSpan)); err != nil {
+		return sample{}, err
+	}
+	after, err := b.server.cpu(ctx)
+	return sample{cpu: (after - before) / float64(len(l.latencies)-warm), time: 1e6 / l.perSecond[1]}, err
 }
 
 // decide takes some permits beforehand, then calls and returns the cost of one decision. Each call must be granted, or
@@ -386,7 +440,7 @@ func (r *peerRun) row(ctx context.Context, b *bench) (Peer, error) {
 	library, err := r.library(ctx, b)
 	return Peer{
 		Library: library, Ours: r.module == "" && r.guarantee != none, Commands: r.commands, Granted: costOf(r.granted),
-		Denied: costOf(r.denied), Bytes: bytes,
+		Denied: costOf(r.denied), Alone: busyOf(r.alone), Crowd: busyOf(r.crowd), Bytes: bytes,
 	}, err
 }
 

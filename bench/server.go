@@ -38,10 +38,12 @@ func startServer() (*server, error) {
 	return &server{newClient(process.Addr), process}, nil
 }
 
-// newClient is a client with none of the extras that would send commands of their own.
+// newClient is the client of README's example for production, with none of the extras that would send commands of their
+// own.
 func newClient(addr string) *redis.Client {
 	return redis.NewClient(&redis.Options{
-		Addr: addr, DisableIdentity: true, ReadTimeout: time.Minute, PoolSize: 64,
+		Addr: addr, DialerRetries: 1, ContextTimeoutEnabled: true,
+		DisableIdentity: true, ReadTimeout: time.Minute, PoolSize: 64,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})
 }

@@ -88,13 +88,23 @@ func (r *Results) targets() []Target {
 	add(atMost("list_log_many: server CPU a decision, to single calls", "x", 0.58, r.manyRatio("list_log_many")))
 	add(atMost("slice_ring_many: server CPU a decision, to single calls", "x", 0.58, r.manyRatio("slice_ring_many")))
 	add(atMost("loader: allocations over a bare EvalSha", "allocs", 3,
-		r.loaderFigures(background, func(c LoaderCost) float64 { return c.LoaderAllocs - c.BareAllocs })))
-	add(atMost("loader: time over a bare EvalSha", "x", 1.05, r.loaderFigures(background, timeOf)))
-	add(atMost("the same, with ContextTimeoutEnabled", "x", 1.05, r.loaderFigures(atConnection, timeOf)))
+		r.loaderFigures(atConnection, func(c LoaderCost) float64 { return c.LoaderAllocs - c.BareAllocs })))
+	add(atMost("loader: time over a bare EvalSha", "x", 1.05, r.loaderFigures(atConnection, timeOf)))
+	add(atMost("the same, without ContextTimeoutEnabled", "x", 1.05, r.loaderFigures(background, timeOf)))
 	add(atLeast("64 goroutines sharing round trips, to alone: 1000 subjects", "x", 2.5,
-		r.shared(loaderShared, 1, loaderGCRA)))
-	add(atLeast("the same, one subject", "x", 3, r.shared(hotShared, 1, hotGCRA)))
-	add(atLeast("the same, one subject, mostly denied", "x", 3, r.shared(deniedShared, 1, deniedGCRA)))
+		r.shared(crowd, loaderShared, loaderGCRA)))
+	add(atLeast("the same, one subject", "x", 3, r.shared(crowd, hotShared, hotGCRA)))
+	add(atLeast("the same, one subject, mostly denied", "x", 3, r.shared(crowd, deniedShared, deniedGCRA)))
+	add(atLeast("the loader sharing round trips, to not: one goroutine", "x", 1/1.05, r.shared(1, loaderShared, loaderGCRA)))
+	for _, w := range []struct {
+		ours         string
+		alone, crowd float64
+	}{{"gcra", 1.15, 0.65}, {"list_log", 1.25, 0.7}} {
+		add(atMost(w.ours+" to redis_rate: time, one goroutine", "x", w.alone, r.besideRedisRate(w.ours,
+			func(p Peer) float64 { return p.Alone.Time.Median })))
+		add(atMost("the same, 64 goroutines", "x", w.crowd, r.besideRedisRate(w.ours,
+			func(p Peer) float64 { return p.Crowd.Time.Median })))
+	}
 	return append(list, r.besidePeers()...)
 }
 
@@ -225,16 +235,21 @@ func (r *Results) loaderFigures(kind string, figure func(LoaderCost) float64) []
 func timeOf(c LoaderCost) float64 { return c.Time.Median }
 
 // shared compares decisions a second of two ways at 64 goroutines, the first in batches of so many.
-func (r *Results) shared(way string, batch int, alone string) []float64 {
-	perSecond := func(way string, batch int) []float64 {
-		for _, e := range r.EndToEnd {
-			if e.Way == way && e.Batch == batch && e.Goroutines == 64 {
-				return []float64{e.PerSecond.Median}
-			}
-		}
-		return nil
+func (r *Results) shared(goroutines int, way, alone string) []float64 {
+	perSecond := func(way string) []float64 {
+		return figures(r.EndToEnd, func(e EndToEnd) bool {
+			return e.Way == way && e.Batch == 1 && e.Goroutines == goroutines
+		}, func(e EndToEnd) float64 { return e.PerSecond.Median })
 	}
-	return over(perSecond(way, batch), perSecond(alone, 1))
+	return over(perSecond(way), perSecond(alone))
+}
+
+// besideRedisRate divides a figure of one of ours by that of redis_rate.
+func (r *Results) besideRedisRate(ours string, figure func(Peer) float64) []float64 {
+	of := func(name string) []float64 {
+		return figures(r.Peers, func(p Peer) bool { return p.Name == name }, figure)
+	}
+	return over(of(ours), of("redis_rate"))
 }
 
 // besidePeers compares each of ours with every library and way that promises the same, and holds it.

@@ -24,7 +24,7 @@ type row struct {
 	script *script
 	mode   *mode
 	shared bool
-	client string // what kind its client is of
+	client clientKind
 
 	limits *limits
 	tight  loader.Limiter
@@ -74,7 +74,7 @@ type book struct {
 
 // String is what the row is called in reports.
 func (r *row) String() string {
-	return fmt.Sprintf("%s on %s (client: %s)", r.kind(), r.site.name, r.client)
+	return fmt.Sprintf("%s on %s (client: %s)", r.kind(), r.site.name, r.client.name)
 }
 
 // kind is the row without its site.
@@ -101,7 +101,7 @@ func newRows(t *testing.T, a *attack, s *site, turn int, only *regexp.Regexp) (r
 			turn++
 			var made []*row
 			for _, of := range m.scripts {
-				if r := (&row{site: s, script: of, mode: m, shared: shared, client: kind.name}); only.MatchString(r.kind()) {
+				if r := (&row{site: s, script: of, mode: m, shared: shared, client: kind}); only.MatchString(r.kind()) {
 					made = append(made, r)
 				}
 			}

@@ -111,7 +111,7 @@ func (w *worker) bound(q question) time.Duration {
 	if q.deadline > 0 && (bound == 0 || q.deadline < bound) {
 		bound = q.deadline
 	}
-	if q.cancel >= 0 {
+	if q.cancel >= 0 && !w.client.contexts { // else it is noticed at the reply, or at the bound
 		bound = min(bound, q.cancel)
 	}
 	return bound
