@@ -246,8 +246,9 @@ func busyOf(samples []sample) Busy {
 }
 
 const (
-	peerLimit  = 1000 // of grants
-	fullLimit  = 100  // of denials
+	peerLimit  = 1000   // of grants
+	fullLimit  = 100    // of denials
+	busyLimit  = 10_000 // of grants about many subjects
 	peerWindow = day
 
 	crowd = 64 // goroutines
@@ -361,7 +362,7 @@ func (b *bench) peerRound(ctx context.Context, run, base *peerRun, round int) er
 
 // busy has so many goroutines ask about many subjects, far from their limit, and returns the cost of one decision.
 func (r *peerRun) busy(ctx context.Context, b *bench, goroutines int) (sample, error) {
-	decide, err := r.make(b.server, e2eLimit.Permits, peerWindow)
+	decide, err := r.make(b.server, busyLimit, peerWindow)
 	if err != nil {
 		return sample{}, err
 	}
