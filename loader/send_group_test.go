@@ -27,6 +27,7 @@ type heldServer struct {
 
 // trip is the commands of one round trip: the keys that they are about, and how many permits each asks for.
 type trip struct {
+	ctx     context.Context
 	keys    []string
 	permits []int64
 	piped   bool
@@ -40,8 +41,8 @@ func newHeldServer() (*heldServer, *redis.Client) {
 	return s, rdb
 }
 
-func (s *heldServer) serve(_ context.Context, cmds []redis.Cmder, _ func() error) (err error) {
-	on := &trip{piped: len(cmds) > 1, answer: make(chan []any)}
+func (s *heldServer) serve(ctx context.Context, cmds []redis.Cmder, _ func() error) (err error) {
+	on := &trip{ctx: ctx, piped: len(cmds) > 1, answer: make(chan []any)}
 	for _, cmd := range cmds {
 		words := write(cmd)
 		keys, err := strconv.Atoi(words[2])

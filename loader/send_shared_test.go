@@ -75,47 +75,31 @@ func TestShareRoundTrips(t *testing.T) {
 	})
 }
 
-// TestSharedAlone has a caller find nothing on its way: the client's hooks see its own context, in its own goroutine if
-// the client keeps deadlines. The next one's call is made for it.
+// TestSharedAlone has a caller find nothing on its way: the client's hooks see its own context, and if the client keeps
+// deadlines, it gets the reply although it has left. The next one's call is made for it.
 func TestSharedAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		type key struct{}
-		opt := options("nowhere:0")
-		opt.ContextTimeoutEnabled = true
-		rdb := redis.NewClient(opt)
-		release, values := make(chan struct{}), make(chan any, 2)
-		rdb.AddHook(around(func(ctx context.Context, cmds []redis.Cmder, _ func() error) error {
-			for _, cmd := range cmds {
-				write(cmd)
-				cmd.(interface{ SetVal([]int64) }).SetVal(yes(2))
-				cmd.SetErr(nil)
-			}
-			values <- ctx.Value(key{})
-			<-release
-			return nil
-		}))
+		s, rdb := newHeldServer()
+		rdb.Options().ContextTimeoutEnabled = true
 		limiter := loader.New(rdb, loader.ShareRoundTrips(), loader.Timeout(never)).GCRA("x", loader.PerMinute(5))
-		ctx, leave := context.WithCancel(context.WithValue(background, key{}, "mine"))
-		granted := make(chan bool, 2)
-		for range 2 {
-			go func() {
-				d, err := limiter.Allow(ctx, "s")
-				granted <- err == nil && d.Granted
-			}()
+		ctx, leave := context.WithCancel(context.WithValue(background, s, "mine"))
+		errs := make(chan error, 2)
+		for _, subject := range []string{"a", "b"} {
+			go func() { errs <- errOf(limiter.Allow(ctx, subject)) }()
 			synctest.Wait()
 		}
-		if first, second := <-values, <-values; first != "mine" || second != nil {
-			t.Errorf("the hook saw %v, then %v", first, second)
+		alone, collected := s.next(), s.next()
+		if alone.ctx.Value(s) != "mine" || collected.ctx.Value(s) != nil {
+			t.Error("a call by itself has another context, or a collected one its caller's")
 		}
 		leave()
 		synctest.Wait()
-		if n := len(granted); n != 1 || <-granted {
-			t.Errorf("%d have returned, want the one who is not alone", n)
+		if err := <-errs; !errors.Is(err, context.Canceled) || len(errs) > 0 {
+			t.Errorf("%v, and %d others have returned", err, len(errs))
 		}
-		close(release)
-		if !<-granted {
-			t.Error("not granted, although the reply came")
-		}
+		alone.answer <- nil
+		must(t, <-errs)
+		collected.answer <- nil
 	})
 }
 
