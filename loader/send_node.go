@@ -138,18 +138,15 @@ func (l *Loader) listNodes(ctx context.Context) ([]node, error) {
 func (l *Loader) gather(
 	ctx context.Context, each func(context.Context, func(context.Context, *redis.Client) error) error,
 ) ([]node, error) {
-	ctx, cancel := l.withTimeout(ctx, l.deadlines.timeout)
-	defer cancel()
-	nodes, err := awaitValue(ctx, &l.tasks, func() ([]node, error) {
-		var mu sync.Mutex
-		var nodes []node
-		err := each(ctx, func(_ context.Context, client *redis.Client) error {
+	var mu sync.Mutex
+	var nodes []node
+	err := l.await(ctx, l.deadlines.timeout, func(ctx context.Context) error {
+		return each(ctx, func(_ context.Context, client *redis.Client) error {
 			mu.Lock()
 			defer mu.Unlock()
 			nodes = append(nodes, node{addr: client.Options().Addr, client: client, limits: l})
 			return nil
 		})
-		return nodes, err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("loader: listing nodes: %w", err)

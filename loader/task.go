@@ -111,23 +111,6 @@ func (ts *tasks) await(ctx context.Context, do func() error) error {
 	return err
 }
 
-// awaitValue is await for a value.
-func awaitValue[T any](ctx context.Context, ts *tasks, do func() (T, error)) (T, error) {
-	var none T
-	if err := ctx.Err(); err != nil {
-		return none, err
-	}
-	value := new(T)
-	finished, err := ts.wait(ctx, ts.start(func() (err error) {
-		*value, err = do()
-		return err
-	}))
-	if !finished || err != nil {
-		return none, err
-	}
-	return *value, nil
-}
-
 // awaitAll calls all functions at the same time and returns their errors, or the context's as soon as the context ends.
 func (ts *tasks) awaitAll(ctx context.Context, do []func() error) []error {
 	if err := ctx.Err(); err != nil {
