@@ -59,6 +59,7 @@ func run() error {
 	rdb := redis.NewClient(options)
 	defer rdb.Close()
 	limits := loader.New(rdb,
+		loader.ShareRoundTrips(),             // among many callers half the time; alone nothing
 		loader.Timeout(100*time.Millisecond), // of each decision
 		loader.Breaker(5, time.Second),       // a dead Redis is not asked by every request
 		loader.Logger(slog.Default()))        // a line when Redis fails and when it is back, not one for each request
