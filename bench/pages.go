@@ -199,8 +199,8 @@ func (r *Results) Ways() ([]Way, error) {
 	return list, err
 }
 
-// compared are the libraries in README's table: two of ours, and the best known of two promises.
-var compared = []string{"list_log", "gcra", "redis_rate", "ulule/limiter"}
+// compared are the libraries in README's table: the exact one of ours, and the best known of two promises.
+var compared = []string{"list_log", "redis_rate", "ulule/limiter"}
 
 // Compared are the rows of README's table.
 func (r *Results) Compared() []Peer {
