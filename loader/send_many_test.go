@@ -191,7 +191,7 @@ func TestManyBounds(t *testing.T) {
 		ring := limits.SliceRing("x", []loader.Limit{loader.PerMinute(2000)})
 		daily := limits.SliceRing("y", []loader.Limit{permits(2000, 9000*time.Minute)}, loader.Slice(time.Minute))
 		eight := limits.SliceRing("z", slices.Repeat([]loader.Limit{loader.PerMinute(2000)}, 8))
-		single := strings.Repeat(", slice_ring 1", 8)
+		singles := func(n int) string { return strings.Repeat(", slice_ring 1", n) }
 		for _, c := range []struct {
 			limiter  loader.Limiter
 			subjects int
@@ -206,9 +206,9 @@ func TestManyBounds(t *testing.T) {
 			{log, 4, 300, "list_log 1, list_log 1, list_log 1, list_log 1"},
 			{ring, 64, 300, "slice_ring_many 64"},
 			{ring, 66, 300, "slice_ring_many 64, slice_ring 1, slice_ring 1"},
-			{eight, 34, 1, "slice_ring_many 32" + single + ", slice_ring 1, slice_ring 1"},
-			// One call makes four new rings of 10,001 slices. The others are asked for one by one.
-			{daily, 12, 1, "slice_ring_many 12" + single},
+			// One call makes 12 new rings of 1,608 slices, or two of 9,001. The others are asked for one by one.
+			{eight, 34, 1, "slice_ring_many 32" + singles(22)},
+			{daily, 12, 1, "slice_ring_many 12" + singles(10)},
 			{daily, 12, 1, "slice_ring_many 12"},
 		} {
 			batch := limits.Batch()
