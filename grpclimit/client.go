@@ -50,7 +50,9 @@ func (i *Interceptor) StreamClient(
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(a.call.ctx)
+	stop := context.AfterFunc(ctx, a.Release)
 	end = func() {
+		stop() // so that the slots are free when this returns
 		cancel()
 		a.Release()
 	}
@@ -60,7 +62,6 @@ func (i *Interceptor) StreamClient(
 		return nil, slotLost(a.call.ctx, err)
 	}
 	open = true
-	context.AfterFunc(ctx, a.Release)
 	return &clientStream{ClientStream: stream, admission: a, end: end, oneResponse: !desc.ServerStreams}, nil
 }
 
