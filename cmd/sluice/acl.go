@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluice-redis/sluice"
 	"github.com/sluice-redis/sluice/cmd/sluice/internal/stored"
+	"github.com/sluice-redis/sluice/internal/dial"
 	"github.com/sluice-redis/sluice/internal/rights"
 	"github.com/sluice-redis/sluice/loader"
 )
@@ -36,7 +37,7 @@ func parseACL(args []string) (aclFlags, []sluice.Script, error) {
 		return f, nil, err
 	case f.format != "commands" && f.format != "aclfile":
 		return f, nil, usagef("--format is %s: want commands or aclfile", given(f.format))
-	case !isName(f.name):
+	case !dial.IsName(f.name):
 		return f, nil, usagef("--name is %s: want letters, digits, dot, underscore and dash", given(f.name))
 	}
 	if _, err := loader.Key(f.prefix, "limiter", "subject", "state"); err != nil {
@@ -116,7 +117,7 @@ func (f aclFlags) users(scripts []sluice.Script) []aclUser {
 	use := append([]string{"evalsha"}, commandsOf(scripts)...)
 	look := append(lookRights(), probesOf(readsOf(scripts))...)
 	ofClient := f.client.Single
-	if f.target.cluster != "" {
+	if f.target.Cluster != "" {
 		ofClient = f.client.Cluster
 		load = append(load, "cluster|nodes", "cluster|slots")
 		// go-redis asks COMMAND which commands read and sends those to replicas, after READONLY.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/sluice-redis/sluice/internal/demo"
+	"github.com/sluice-redis/sluice/internal/dial"
 )
 
 func (a app) demo(ctx context.Context, args []string) error {
@@ -29,8 +30,8 @@ func (a app) demo(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	if c.Terminal = out.live; f.target != (targetFlags{}) { // whatever the environment says: a demo needs no server
-		c.Server, c.Connect = t.String(), t.client
+	if c.Terminal = out.live; f.target != (dial.Flags{}) { // whatever the environment says: a demo needs no server
+		c.Server, c.Connect = t.String(), t.Client
 	}
 	return demo.Run(ctx, c)
 }

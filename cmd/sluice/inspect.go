@@ -108,7 +108,7 @@ func (a app) inspectSubject(ctx context.Context, f inspectFlags, limiter, subjec
 }
 
 // rights is the cure if the user may not do what is needed.
-func (f inspectFlags) rights() string { return rightsCure("inspect", f.prefix, f.target.cluster != "") }
+func (f inspectFlags) rights() string { return rightsCure("inspect", f.prefix, f.target.Cluster != "") }
 
 // show reads keys that are on one server and prints what they hold. Its error says what is not known, or damaged.
 func (f inspectFlags) show(ctx context.Context, a app, rdb *redis.Client, keys []stored.Key, notes []string) error {

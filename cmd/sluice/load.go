@@ -84,7 +84,7 @@ func (d deployment) cure(names []string) safe {
 	if d.functions {
 		verb += "functions --"
 	}
-	words := append([]string{verb + d.target.flag, strings.Join(addrs, ",")}, names...)
+	words := append([]string{verb + d.target.Kind, strings.Join(addrs, ",")}, names...)
 	return safe(strings.Join(words, " ")) // not cut: people copy it, and the names are our own
 }
 
@@ -137,7 +137,7 @@ func (d deployment) everywhere(ctx context.Context, nodes []node, line screen) [
 
 // on checks one node. With load it also loads missing scripts.
 func (d deployment) on(ctx context.Context, n node) []placement {
-	rdb := d.target.connect(n.addr)
+	rdb := d.target.Connect(n.addr)
 	defer rdb.Close()
 	if d.functions {
 		return d.functionsOn(ctx, n, rdb)
@@ -149,7 +149,7 @@ func (d deployment) on(ctx context.Context, n node) []placement {
 	exists, err := rdb.ScriptExists(ctx, sums...).Result()
 	if err != nil {
 		if !d.loading {
-			err = withRights(err, rightsCure("verify", "", d.target.flag == "cluster"))
+			err = withRights(err, rightsCure("verify", "", d.target.Kind == "cluster"))
 		}
 		return []placement{{node: n, script: "(all)", sha: "-", state: stateFailed, err: err}}
 	}

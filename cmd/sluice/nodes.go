@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sluice-redis/sluice/cmd/sluice/internal/stored"
+	"github.com/sluice-redis/sluice/internal/dial"
 )
 
 // node is one server of a deployment.
@@ -24,7 +25,7 @@ type node struct {
 // nodes returns every server of the deployment, replicas too: after a failover a replica has only the scripts that
 // were loaded on it. Remarks are for the user.
 func (t target) nodes(ctx context.Context) (all []node, remarks []string, err error) {
-	switch t.flag {
+	switch t.Kind {
 	case "cluster":
 		all, err = t.firstToAnswer(ctx, t.clusterNodes)
 	case "sentinel":
@@ -39,7 +40,7 @@ func (t target) nodes(ctx context.Context) (all []node, remarks []string, err er
 // firstToAnswer asks the addresses in turn and returns the first answer.
 func (t target) firstToAnswer(ctx context.Context, ask func(context.Context, string) ([]node, error)) ([]node, error) {
 	var errs []error
-	for _, addr := range t.addrs {
+	for _, addr := range t.Addrs {
 		all, err := ask(ctx, addr)
 		if err == nil && len(all) == 0 {
 			err = errors.New("the reply names no node")
@@ -56,13 +57,13 @@ func (t target) firstToAnswer(ctx context.Context, ask func(context.Context, str
 }
 
 func (t target) clusterNodes(ctx context.Context, addr string) ([]node, error) {
-	rdb := t.connect(addr)
+	rdb := t.Connect(addr)
 	defer rdb.Close()
 	text, err := rdb.ClusterNodes(ctx).Result()
 	if err != nil {
 		return nil, err
 	}
-	return parseClusterNodes(text, addr, t.options.TLSConfig != nil), nil
+	return parseClusterNodes(text, addr, t.Options.TLSConfig != nil), nil
 }
 
 // parseClusterNodes parses the reply to CLUSTER NODES. A node without a host is the one that was asked. With
@@ -108,13 +109,13 @@ func clusterAddr(field, asked string, hostNames bool) string {
 }
 
 func (t target) sentinelNodes(ctx context.Context, addr string) ([]node, error) {
-	options := *t.options
-	options.Addr, options.Username, options.Password, options.DB = addr, "", t.sentinelAuth, 0
+	options := *t.Options
+	options.Addr, options.Username, options.Password, options.DB = addr, "", t.SentinelAuth, 0
 	options.MaxRetries = -1
 	sentinel := redis.NewSentinelClient(&options)
-	sentinel.AddHook(authHook{})
+	sentinel.AddHook(dial.AuthHook{})
 	defer sentinel.Close()
-	master, err := sentinel.GetMasterAddrByName(ctx, t.master).Result()
+	master, err := sentinel.GetMasterAddrByName(ctx, t.Master).Result()
 	switch {
 	case errors.Is(err, redis.Nil):
 		return nil, errors.New("it watches no master with that name")
@@ -123,7 +124,7 @@ func (t target) sentinelNodes(ctx context.Context, addr string) ([]node, error) 
 	case len(master) != 2:
 		return nil, errors.New("it knows no address of that master")
 	}
-	replicas, err := sentinel.Replicas(ctx, t.master).Result()
+	replicas, err := sentinel.Replicas(ctx, t.Master).Result()
 	if err != nil {
 		return nil, notASentinel(err)
 	}
@@ -137,7 +138,7 @@ func (t target) sentinelNodes(ctx context.Context, addr string) ([]node, error) 
 // notASentinel is the error for a server that is not a sentinel. It keeps only the code of the server's reply: the
 // rest may repeat the name of the master, and if the user left that out, a part of the password stands there.
 func notASentinel(err error) error {
-	if !stored.IsReply(err) || errors.As(err, new(authError)) {
+	if !stored.IsReply(err) || errors.As(err, new(dial.AuthError)) {
 		return err
 	}
 	code, _, _ := strings.Cut(err.Error(), " ")
@@ -151,16 +152,16 @@ var errNoSentinel = errors.New("it does not answer like a sentinel")
 
 // singleNode returns the named server, with a remark if it has replicas or belongs to a cluster.
 func (t target) singleNode(ctx context.Context) ([]node, []string, error) {
-	rdb := t.connect(t.addrs[0])
+	rdb := t.Connect(t.Addrs[0])
 	defer rdb.Close()
-	single := []node{{addr: t.addrs[0], role: "server"}}
+	single := []node{{addr: t.Addrs[0], role: "server"}}
 	text, err := rdb.Info(ctx).Result()
 	if stored.IsReply(err) && strings.HasPrefix(err.Error(), "NOPERM") {
 		remark := "this user may not call INFO: it is not known whether the server has replicas or is a node of a cluster"
 		return single, []string{remark}, nil
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("asking %s: %w", t.addrs[0], err)
+		return nil, nil, fmt.Errorf("asking %s: %w", t.Addrs[0], err)
 	}
 	info := parseInfo(text)
 	switch info["role"] {

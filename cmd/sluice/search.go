@@ -88,10 +88,10 @@ func (a app) openHolder(ctx context.Context, f serverFlags, key string) (*redis.
 }
 
 func (t target) holder(ctx context.Context, key string) (*redis.Client, func(), error) {
-	addr := t.addrs[0]
-	switch t.flag {
+	addr := t.Addrs[0]
+	switch t.Kind {
 	case "cluster":
-		rdb := t.clusterClient()
+		rdb := t.ClusterClient()
 		node, err := rdb.MasterForKey(ctx, key)
 		if err != nil {
 			_ = rdb.Close()
@@ -106,7 +106,7 @@ func (t target) holder(ctx context.Context, key string) (*redis.Client, func(), 
 		at := slices.IndexFunc(nodes, func(n node) bool { return n.role == "master" })
 		addr = nodes[max(at, 0)].addr
 	}
-	rdb := t.connect(addr)
+	rdb := t.Connect(addr)
 	return rdb, func() { _ = rdb.Close() }, nil
 }
 

@@ -3,12 +3,14 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"github.com/sluice-redis/sluice/internal/dial"
 )
 
 func TestTarget(t *testing.T) {
 	tests := []struct {
 		name     string
-		flags    targetFlags
+		flags    dial.Flags
 		env      []string
 		addrs    string
 		user     string // user:password
@@ -20,32 +22,32 @@ func TestTarget(t *testing.T) {
 		{name: "environment", env: []string{"SLUICE_REDIS=redis://cache:7000"}, addrs: "cache:7000",
 			shown: "redis://cache:7000"},
 		{
-			name: "a flag wins", flags: targetFlags{redis: "redis://a"}, env: []string{"SLUICE_REDIS=redis://cache:7000"},
+			name: "a flag wins", flags: dial.Flags{Redis: "redis://a"}, env: []string{"SLUICE_REDIS=redis://cache:7000"},
 			addrs: "a:6379", shown: "redis://a:6379",
 		},
-		{name: "host and port", flags: targetFlags{redis: "a:1"}, addrs: "a:1", shown: "redis://a:1"},
+		{name: "host and port", flags: dial.Flags{Redis: "a:1"}, addrs: "a:1", shown: "redis://a:1"},
 		{
-			name: "all there is", flags: targetFlags{redis: "rediss://ada:secret@a:1/3"},
+			name: "all there is", flags: dial.Flags{Redis: "rediss://ada:secret@a:1/3"},
 			addrs: "a:1", user: "ada:secret", tls: true, shown: "rediss://a:1/3",
 		},
 		{
-			name: "password in the environment", flags: targetFlags{redis: "redis://ada@a:1"},
+			name: "password in the environment", flags: dial.Flags{Redis: "redis://ada@a:1"},
 			env:   []string{"REDISCLI_AUTH=secret"},
 			addrs: "a:1", user: "ada:secret", shown: "redis://a:1",
 		},
-		{name: "unix", flags: targetFlags{redis: "unix:///tmp/redis.sock"}, addrs: "/tmp/redis.sock",
+		{name: "unix", flags: dial.Flags{Redis: "unix:///tmp/redis.sock"}, addrs: "/tmp/redis.sock",
 			shown: "unix:///tmp/redis.sock"},
-		{name: "cluster", flags: targetFlags{cluster: "a:1,b:2,c"}, addrs: "a:1,b:2,c:6379", shown: "a:1,b:2,c:6379"},
+		{name: "cluster", flags: dial.Flags{Cluster: "a:1,b:2,c"}, addrs: "a:1,b:2,c:6379", shown: "a:1,b:2,c:6379"},
 		{
-			name: "cluster with TLS", flags: targetFlags{cluster: "rediss://ada:secret@a:1,b:2"},
+			name: "cluster with TLS", flags: dial.Flags{Cluster: "rediss://ada:secret@a:1,b:2"},
 			addrs: "a:1,b:2", user: "ada:secret", tls: true, shown: "rediss://a:1,b:2",
 		},
 		{
-			name: "sentinel", flags: targetFlags{sentinel: "main@a:1,b:2"}, env: []string{"SENTINEL_AUTH=hush"},
+			name: "sentinel", flags: dial.Flags{Sentinel: "main@a:1,b:2"}, env: []string{"SENTINEL_AUTH=hush"},
 			addrs: "a:1,b:2", shown: "main@a:1,b:2", sentinel: "hush",
 		},
 		{
-			name: "sentinel with TLS and a user", flags: targetFlags{sentinel: "rediss://ada:secret@main@a:1"},
+			name: "sentinel with TLS and a user", flags: dial.Flags{Sentinel: "rediss://ada:secret@main@a:1"},
 			addrs: "a:1", user: "ada:secret", tls: true, shown: "rediss://main@a:1",
 		},
 	}
@@ -54,20 +56,20 @@ func TestTarget(t *testing.T) {
 			a := app{getenv: getenv(test.env)}
 			got, err := a.target(test.flags)
 			must(t, err)
-			if addrs := strings.Join(got.addrs, ","); addrs != test.addrs {
+			if addrs := strings.Join(got.Addrs, ","); addrs != test.addrs {
 				t.Errorf("addresses %s, want %s", addrs, test.addrs)
 			}
-			if user := strings.Trim(got.options.Username+":"+got.options.Password, ":"); user != test.user {
+			if user := strings.Trim(got.Options.Username+":"+got.Options.Password, ":"); user != test.user {
 				t.Errorf("user %s, want %s", user, test.user)
 			}
-			if (got.options.TLSConfig != nil) != test.tls {
-				t.Errorf("TLS %v, want %v", got.options.TLSConfig != nil, test.tls)
+			if (got.Options.TLSConfig != nil) != test.tls {
+				t.Errorf("TLS %v, want %v", got.Options.TLSConfig != nil, test.tls)
 			}
 			if got.String() != test.shown {
 				t.Errorf("shown as %s, want %s", got, test.shown)
 			}
-			if got.sentinelAuth != test.sentinel {
-				t.Errorf("the sentinels' password is %q, want %q", got.sentinelAuth, test.sentinel)
+			if got.SentinelAuth != test.sentinel {
+				t.Errorf("the sentinels' password is %q, want %q", got.SentinelAuth, test.sentinel)
 			}
 		})
 	}

@@ -66,7 +66,7 @@ func (a app) top(ctx context.Context, args []string) error {
 	}
 	c := census{flags: f, status: newScreen(a.stderr), Logs: []*subject{}, Buckets: []*subject{}}
 	for _, n := range nodes {
-		if n.role == "replica" && t.flag != "redis" {
+		if n.role == "replica" && t.Kind != "redis" {
 			continue
 		}
 		err := c.take(ctx, t, n.addr)
@@ -94,7 +94,7 @@ func (a app) top(ctx context.Context, args []string) error {
 
 // rights is the cure if the user may not do what top needs.
 func (c *census) rights() string {
-	return rightsCure("top", c.flags.prefix, c.flags.target.cluster != "")
+	return rightsCure("top", c.flags.prefix, c.flags.target.Cluster != "")
 }
 
 // verdict returns the final error: nil if every server and every key was read.
@@ -167,7 +167,7 @@ type subject struct {
 
 // take counts the subjects of one server.
 func (c *census) take(ctx context.Context, t target, addr string) error {
-	rdb := t.connect(addr)
+	rdb := t.Connect(addr)
 	defer rdb.Close()
 	all := scan{pattern: c.flags.pattern(), page: topPage, share: c.flags.share, status: c.status}
 	seen, err := all.run(ctx, rdb, func(page []string) error { return c.turn(ctx, rdb, page) })
@@ -248,7 +248,7 @@ func (c *census) weigh(ctx context.Context, t target) {
 		byNode[one.node] = append(byNode[one.node], one)
 	}
 	for addr, subjects := range byNode {
-		rdb := t.connect(addr)
+		rdb := t.Connect(addr)
 		pipe := rdb.Pipeline()
 		memory, ttl := make([]*redis.IntCmd, len(subjects)), make([]*redis.DurationCmd, len(subjects))
 		for i, one := range subjects {
