@@ -13,6 +13,7 @@ import (
 
 	"github.com/dunglas/httpsfv"
 
+	"github.com/sluice-redis/sluice/internal/admit"
 	"github.com/sluice-redis/sluice/loader"
 )
 
@@ -54,25 +55,33 @@ type item struct {
 // noReset is the reset of an item that waiting does not help. It is later than all others.
 const noReset = loader.Never
 
+// SetHeaders sets the headers of a result that no Middleware decided: a service answers a proxy with them, say.
+func SetHeaders(header http.Header, set HeaderSet, result admit.Result) {
+	shared.setHeaders(header, set, Result{Result: result})
+}
+
+// shared is the texts of SetHeaders.
+var shared policies
+
 // setHeaders sets the headers of the result.
-func (m *Middleware) setHeaders(header http.Header, result Result) {
+func (c *policies) setHeaders(header http.Header, set HeaderSet, result Result) {
 	if result.RetryAfter > 0 {
 		header.Set("Retry-After", strconv.FormatInt(seconds(result.RetryAfter), 10))
 	}
-	items := m.options.items(result)
-	if m.options.headers&Draft11 != 0 {
-		m.addDraft11(header, items)
+	items := set.items(result)
+	if set&Draft11 != 0 {
+		c.addDraft11(header, items)
 	}
-	if m.options.headers&XRateLimit != 0 {
+	if set&XRateLimit != 0 {
 		setXRateLimit(header, items)
 	}
 }
 
 // items returns what the headers say. A refusal has only the denials: grants beside them are given back.
-func (o *options) items(result Result) (items []item) {
+func (set HeaderSet) items(result Result) (items []item) {
 	for i := range result.Decisions {
 		d := result.Decisions[i]
-		hidden := d.Shadow && o.headers&ShadowHeaders == 0
+		hidden := d.Shadow && set&ShadowHeaders == 0
 		if d.Err != nil || hidden || result.Outcome != Allowed && d.Granted {
 			continue
 		}
@@ -134,10 +143,10 @@ func quotaOf(limit loader.Limit) (quota, window int64) {
 }
 
 // addDraft11 adds RateLimit-Policy and RateLimit to what other limits of the same request have set.
-func (m *Middleware) addDraft11(header http.Header, items []item) {
+func (c *policies) addDraft11(header http.Header, items []item) {
 	policies, limits := make([]string, 0, len(items)), make(httpsfv.List, 0, len(items))
 	for _, it := range items {
-		policies = append(policies, m.policies.text(it.policyOf()))
+		policies = append(policies, c.text(it.policyOf()))
 		if !it.degraded {
 			limits = append(limits, it.limitItem())
 		}

@@ -125,7 +125,7 @@ func (m *Middleware) serve(next http.Handler, w http.ResponseWriter, r *http.Req
 	defer a.Release()
 	m.door.Admit(r.Context(), &a, r, admit.Charges|admit.Resources)
 	result := m.options.result(a.Result)
-	m.setHeaders(w.Header(), result)
+	m.policies.setHeaders(w.Header(), m.options.headers, result)
 	for _, observe := range m.options.observe {
 		observe(r, result)
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/sluice-redis/sluice/httplimit"
+	"github.com/sluice-redis/sluice/policy/internal/yamlfile"
 )
 
 // Attributes is what the expressions of a file may ask about. The zero Attributes is a call outside a request, about
@@ -18,11 +19,46 @@ type Attributes struct {
 	// Request is nil outside a request. Policies that ask about the request do not match then.
 	Request *Request
 
+	// Descriptor is nil unless a proxy asks about one. Policies that ask about it do not match then.
+	Descriptor *Descriptor
+
 	// Values is what the application says: "user.key", "user.plan" and the names in the file's attributes.
 	Values map[string]string
 
 	// Status is response.status. It is used by Policy.Counts only.
 	Status int
+}
+
+// Descriptor is what a proxy asks about: domain, descriptor, keys and hits in expressions.
+type Descriptor struct {
+	Domain  string
+	Entries []Entry // in their order
+	Hits    int64   // 0 only looks
+}
+
+// Entry is one entry of a Descriptor.
+type Entry struct{ Key, Value string }
+
+// value is the first value of a key.
+func (d *Descriptor) value(key string) (value string, found bool) {
+	for _, e := range d.Entries {
+		if e.Key == key {
+			return e.Value, true
+		}
+	}
+	return "", false
+}
+
+// keys is the keys, joined by commas.
+func (d *Descriptor) keys() string {
+	var b strings.Builder
+	for i, e := range d.Entries {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString(e.Key)
+	}
+	return b.String()
 }
 
 // Request is the request as the expressions see it. Its maps may be nil.
@@ -37,8 +73,8 @@ type Request struct {
 }
 
 // Set sets an attribute by its name in expressions: request.method, request.header.x-user, request.query.page,
-// request.cookie.sid, response.status, user.key, or a name in the file's attributes. Use it for what is typed at a
-// command line. An error says what is wrong with the name or the value.
+// request.cookie.sid, domain, descriptor.user, hits, response.status, user.key, or a name in the file's attributes. Use
+// it for what is typed at a command line. An error says what is wrong with the name or the value.
 func (f *File) Set(a *Attributes, name, value string) error {
 	if rest, ok := strings.CutPrefix(name, "request."); ok {
 		if a.Request == nil {
@@ -47,6 +83,9 @@ func (f *File) Set(a *Attributes, name, value string) error {
 		if a.Request.set(rest, value) {
 			return nil
 		}
+	}
+	if key, ok := strings.CutPrefix(name, "descriptor."); ok && key != "" || name == "domain" || name == "hits" {
+		return a.setDescriptor(name, key, value)
 	}
 	if name == nameStatus {
 		status, err := strconv.Atoi(value)
@@ -57,13 +96,30 @@ func (f *File) Set(a *Attributes, name, value string) error {
 		return nil
 	}
 	if !f.ofApplication[name] {
-		what, want := unknown("attribute", name, append(slices.Clone(settable), f.Attributes...))
+		what, want := yamlfile.Unknown("attribute", name, append(slices.Clone(settable), f.Attributes...))
 		return fmt.Errorf("policy: %s: want %s", what, want)
 	}
 	if a.Values == nil {
 		a.Values = map[string]string{}
 	}
 	a.Values[name] = value
+	return nil
+}
+
+func (a *Attributes) setDescriptor(name, key, value string) (err error) {
+	if a.Descriptor == nil {
+		a.Descriptor = &Descriptor{Hits: 1}
+	}
+	switch d := a.Descriptor; name {
+	case "domain":
+		d.Domain = value
+	case "hits":
+		if d.Hits, err = strconv.ParseInt(value, 10, 64); err != nil || d.Hits < 0 {
+			return fmt.Errorf("policy: hits is %q: want a whole number", value)
+		}
+	default:
+		d.Entries = append(d.Entries, Entry{key, value})
+	}
 	return nil
 }
 
@@ -89,7 +145,8 @@ func addressBehind(proxies []string) httplimit.Key {
 
 // settable is what Set knows in every file.
 var settable = []string{"request.method", "request.path", "request.host", "request.ip", "request.header.NAME",
-	"request.query.NAME", "request.cookie.NAME", "user.key", "user.plan", nameStatus}
+	"request.query.NAME", "request.cookie.NAME", "domain", "descriptor.NAME", "hits", "user.key", "user.plan",
+	nameStatus}
 
 // set reports whether a request has an attribute of this name.
 func (r *Request) set(name, value string) bool {

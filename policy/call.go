@@ -14,15 +14,23 @@ import (
 type Call struct {
 	policies   *Policies
 	attributes *Attributes
-	matches    []limited
+	matches    []Limited
 	failed     []PolicyDecision // policies in shadow that could not be applied
 	err        error            // why an enforced one could not be
 }
 
-// limited is a match with the limiter of its plan.
-type limited struct {
+// Limited is a match with the limiter of its plan, which decides it.
+type Limited struct {
 	Match
-	limiter loader.Limiter
+	Limiter loader.Limiter
+}
+
+// Find returns the policies that match, in the file's order. Use it to ask their limiters together with others. Its
+// error joins an *AttributeError for each policy that is enforced and could not be applied. Cost: a microsecond for each
+// expression, nothing is sent.
+func (p *Policies) Find(a *Attributes) ([]Limited, error) {
+	c := p.begin(p.current.Load(), *a)
+	return c.matches, c.err
 }
 
 // Begin finds the policies that match a request, of which the application knows these values. It is for package
@@ -48,7 +56,7 @@ func (p *Policies) begin(s *set, a Attributes) *Call {
 		case err != nil:
 			c.err = errors.Join(c.err, err)
 		case ok && (!m.Refused || policy.Mode != Shadow):
-			c.matches = append(c.matches, limited{m, s.limiters[i][m.plan]})
+			c.matches = append(c.matches, Limited{m, s.limiters[i][m.plan]})
 		}
 	}
 	return c
@@ -62,7 +70,7 @@ func Charges[R, O any](c *Call, status func(O) int) ([]admit.Charge[R, O], error
 		if m.Refused {
 			key = admit.KeyOf[R]("")
 		}
-		charges[i] = admit.Charge[R, O]{Limiter: m.limiter, N: m.Cost, Key: key, Name: m.Name, Shadow: m.Mode == Shadow}
+		charges[i] = admit.Charge[R, O]{Limiter: m.Limiter, N: m.Cost, Key: key, Name: m.Name, Shadow: m.Mode == Shadow}
 		if counts := c.counts(m); counts != nil {
 			charges[i].CountIf = func(result O) bool { return counts(status(result)) }
 		}
@@ -72,7 +80,7 @@ func Charges[R, O any](c *Call, status func(O) int) ([]admit.Charge[R, O], error
 
 // counts returns the condition by which a match counts, as a function of the status of the response. It is nil if the
 // match always counts.
-func (c *Call) counts(m limited) func(status int) bool {
+func (c *Call) counts(m Limited) func(status int) bool {
 	if m.count == nil {
 		return nil
 	}

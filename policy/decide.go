@@ -60,7 +60,7 @@ func (c *Call) decide(ctx context.Context) (Decision, error) {
 	request := admit.Request[int]{Limits: c.policies.limits}
 	for _, m := range c.matches {
 		request.Asks = append(request.Asks, admit.Ask[int]{
-			Limiter: m.limiter, Subject: m.Subject, N: m.Cost, Name: m.Name, CountIf: c.counts(m), Shadow: m.Mode == Shadow,
+			Limiter: m.Limiter, Subject: m.Subject, N: m.Cost, Name: m.Name, CountIf: c.counts(m), Shadow: m.Mode == Shadow,
 		})
 	}
 	var admission admit.Admission[int]

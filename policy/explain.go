@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"cel.dev/cel-go/cel"
+	"github.com/sluice-redis/sluice/policy/internal/yamlfile"
 )
 
 var (
@@ -101,7 +102,7 @@ func explain(message string) (what, want string) {
 // last dot or its parenthesis is.
 func (c *compiler) unknownName(at string, env *cel.Env, name string, column int) (what, want string, begins int) {
 	if strings.HasPrefix(at, "(") {
-		what, want = unknown("function", name, functionNames)
+		what, want = yamlfile.Unknown("function", name, functionNames)
 		return what, want, column - len(name)
 	}
 	if strings.HasPrefix(at, ".") {
@@ -116,8 +117,8 @@ func (c *compiler) unknownName(at string, env *cel.Env, name string, column int)
 	if env == c.counts {
 		known = append(slices.Clone(known), nameStatus)
 	}
-	what, want = unknown("name", name, known)
-	if first, _, _ := strings.Cut(name, "."); first != "request" && first != "response" && likely(name, known) == "" {
+	what, want = yamlfile.Unknown("name", name, known)
+	if first, _, _ := strings.Cut(name, "."); first != "request" && first != "response" && yamlfile.Likely(name, known) == "" {
 		want += "; what else the application passes is named in attributes, and a text stands in quotes"
 	}
 	return what, want, column

@@ -38,7 +38,7 @@ type compiler struct {
 
 func newCompiler(attributes []string) (*compiler, error) {
 	c := &compiler{ofApplication: map[string]bool{}}
-	known := slices.Clone(requestVariables)
+	known := slices.Concat(requestVariables, descriptorVariables)
 	for _, name := range append(slices.Clone(userNames), attributes...) {
 		known = append(known, variable{name, cel.StringType})
 		c.ofApplication[name] = true

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluice-redis/sluice/httplimit"
 	"github.com/sluice-redis/sluice/loader"
+	"github.com/sluice-redis/sluice/policy/internal/yamlfile"
 )
 
 // File is a policy file that was read. Parse and ParseFile make it. It does not change, and is safe for concurrent use.
@@ -21,6 +22,7 @@ type File struct {
 	// Proxies is the addresses and networks whose X-Forwarded-For is believed.
 	Proxies []string
 
+	name          string
 	ofApplication map[string]bool
 	address       httplimit.Key // of the client
 }
@@ -42,14 +44,16 @@ type Policy struct {
 	Plan   string
 	Cost   string
 	Count  string
+	Before bool // `cost: before`: the hits of a descriptor are known before the response
 
-	when        *expression
-	by          []*expression
-	plan        *expression
-	cost        *expression // nil: fixedCost
-	fixedCost   int64
-	count       *expression
-	asksRequest bool // any expression but count does
+	when           *expression
+	by             []*expression
+	plan           *expression
+	cost           *expression // nil: fixedCost
+	fixedCost      int64
+	count          *expression
+	asksRequest    bool // any expression but count does
+	asksDescriptor bool
 }
 
 // Plan is the rates of those for whom the expression `plan` gives its name.
@@ -119,5 +123,5 @@ func readFile(path string) ([]byte, error) {
 		return nil, err
 	}
 	defer file.Close()
-	return io.ReadAll(io.LimitReader(file, maxFile+1))
+	return io.ReadAll(io.LimitReader(file, yamlfile.MaxFile+1))
 }

@@ -16,7 +16,7 @@ type Match struct {
 	Subject string         // httplimit.Subject(Key...); "" if it is Refused
 	Plan    string         // "" without plans
 	Rates   []loader.Limit // those of the plan
-	Cost    int64          // permits: at least 1
+	Cost    int64          // permits: at least 1; 0 of a descriptor without hits, which only looks
 	Refused bool           // the key is empty, and the file says refuse
 	Missing string         // if Refused: a value that the application or the connection did not have, "" if there is none
 
@@ -65,7 +65,7 @@ func (f *File) Match(a *Attributes) (matches []Match, err error) {
 
 // match reports whether the policy matches, and for what it asks.
 func (p *Policy) match(v *values) (m Match, ok bool, err error) {
-	if v.Request == nil && p.asksRequest {
+	if v.Request == nil && p.asksRequest || v.Descriptor == nil && p.asksDescriptor {
 		return m, false, nil
 	}
 	v.err = nil
@@ -84,6 +84,15 @@ func (p *Policy) match(v *values) (m Match, ok bool, err error) {
 	if p.cost != nil {
 		if m.Cost, err = p.cost.number(v); err == nil && m.Cost < 0 {
 			err = fmt.Errorf("the cost is %d: want 0 or more", m.Cost)
+		}
+	}
+	if v.Descriptor != nil {
+		if p.Cost == "" {
+			m.Cost = v.Descriptor.Hits
+		}
+		if v.Descriptor.Hits == 0 { // a look
+			m.Cost = 0
+			return m, err == nil, p.wrap("cost", err)
 		}
 	}
 	return m, m.Cost > 0, p.wrap("cost", err)

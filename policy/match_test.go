@@ -238,7 +238,7 @@ limits:
 func TestSetErrors(t *testing.T) {
 	f := parse(t, "attributes: [email]\nlimits: {x: {by: email, rates: 3/1m}}")
 	known := "request.method, request.path, request.host, request.ip, request.header.NAME, request.query.NAME, " +
-		"request.cookie.NAME, user.key, user.plan, response.status, email"
+		"request.cookie.NAME, domain, descriptor.NAME, hits, user.key, user.plan, response.status, email"
 	for name, want := range map[string]string{
 		"request.methd":   `policy: unknown attribute "request.methd": want ` + known + ": did you mean request.method?",
 		"request.header":  `policy: unknown attribute "request.header": want ` + known,

@@ -27,6 +27,14 @@ var requestVariables = []variable{
 	{"request.cookie", textMap},
 }
 
+// descriptorVariables is what expressions know of a descriptor.
+var descriptorVariables = []variable{
+	{"domain", cel.StringType},
+	{"descriptor", textMap},
+	{"keys", cel.StringType},
+	{"hits", cel.IntType},
+}
+
 // userNames is what the application may pass without naming it in the file.
 var userNames = []string{"user.key", "user.plan"}
 

@@ -148,7 +148,7 @@ func mayBeEmpty(e ast.Expr) bool {
 		text, ok := literal(e)
 		return ok && text == ""
 	case ast.IdentKind:
-		return e.AsIdent() == "request.host"
+		return e.AsIdent() == "request.host" // domain and keys are never empty
 	case ast.CallKind:
 		return callMayBeEmpty(e.AsCall())
 	}

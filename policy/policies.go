@@ -68,7 +68,32 @@ func ReloadEvery(d time.Duration) Option {
 //
 // Cost: nothing is sent; a read of the file every second.
 func Load(limits *loader.Loader, path string, opts ...Option) (*Policies, error) {
-	p := &Policies{limits: limits, path: path, every: time.Second, stop: make(chan struct{})}
+	p, err := makePolicies(limits, opts)
+	if err != nil {
+		return nil, err
+	}
+	p.path = path
+	if err := p.Reload(); err != nil {
+		return nil, err
+	}
+	if p.every > 0 {
+		p.stopped.Go(p.watch)
+	}
+	return p, nil
+}
+
+// New applies a file that was read already, and does not look at it again: Replace changes the limits.
+func New(limits *loader.Loader, file *File, opts ...Option) (*Policies, error) {
+	p, err := makePolicies(limits, opts)
+	if err != nil {
+		return nil, err
+	}
+	p.path = file.name
+	return p, p.Replace(file)
+}
+
+func makePolicies(limits *loader.Loader, opts []Option) (*Policies, error) {
+	p := &Policies{limits: limits, every: time.Second, stop: make(chan struct{})}
 	for _, opt := range opts {
 		if opt != nil {
 			opt(p)
@@ -80,13 +105,18 @@ func Load(limits *loader.Loader, path string, opts ...Option) (*Policies, error)
 	if p.logger == nil {
 		p.logger = slog.Default()
 	}
-	if err := p.Reload(); err != nil {
-		return nil, err
-	}
-	if p.every > 0 {
-		p.stopped.Go(p.watch)
-	}
 	return p, nil
+}
+
+// Replace applies another file. Limits that stay the same keep what they know in this process. If one of the file's
+// limiters is wrong, the old limits stay.
+func (p *Policies) Replace(file *File) error {
+	next, err := p.newSet(file)
+	if err == nil {
+		p.current.Store(next)
+		p.complained.Store(0) // what is wrong with the new file is logged at once
+	}
+	return err
 }
 
 // File returns the file as it is applied now.
@@ -134,12 +164,7 @@ func (p *Policies) apply(c content) error {
 	if err != nil {
 		return err
 	}
-	next, err := p.newSet(file)
-	if err == nil {
-		p.current.Store(next)
-		p.complained.Store(0) // what is wrong with the new file is logged at once
-	}
-	return err
+	return p.Replace(file)
 }
 
 // watch applies changes of the file until Close.

@@ -7,15 +7,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"cel.dev/cel-go/cel"
 	"go.yaml.in/yaml/v4"
 
 	"github.com/sluice-redis/sluice/loader"
+	"github.com/sluice-redis/sluice/policy/internal/yamlfile"
 )
-
-// maxFile is the longest file, in bytes.
-const maxFile = 1 << 20
 
 var (
 	fileWords   = []string{"limits", "attributes", "proxies"}
@@ -26,60 +25,46 @@ var (
 // policies, or the same mistakes. Cost: up to a millisecond for each expression; of more than 1000 mistakes the rest of
 // the file is not looked at.
 func Parse(name string, src []byte) (*File, error) {
-	r := &reader{name: name, lines: lineBreak.Split(string(src), -1), runes: map[int][]rune{}}
-	root := r.document(src)
-	if root == nil {
-		return nil, r.mistakes
+	r := &reader{Reader: yamlfile.New(name, src, "limits")}
+	r.Hint = func(word string) string {
+		if isRate(word) {
+			return wantBrackets
+		}
+		return ""
 	}
-	f := r.file(root)
-	if len(r.mistakes) > 0 {
-		return nil, r.mistakes.sorted()
+	root := r.Document(src)
+	if root == nil {
+		return nil, r.Mistakes
+	}
+	f := r.file(name, root)
+	if len(r.Mistakes) > 0 {
+		return nil, r.Mistakes.Sorted()
 	}
 	return f, nil
 }
 
-// lineBreak is what ends a line for the YAML library.
-var lineBreak = regexp.MustCompile("\r\n|[\r\n\u0085\u2028\u2029]")
-
-// reader reads one file and collects its mistakes.
+// reader reads one file.
 type reader struct {
-	name     string
-	lines    []string
-	runes    map[int][]rune // the characters of lines, by their numbers
+	*yamlfile.Reader
 	compiler *compiler
-	mistakes Mistakes
 }
 
-// fail adds a mistake at a node.
-func (r *reader) fail(n *yaml.Node, what, want string) { r.failAt(n.Line, n.Column, what, want) }
-
-func (r *reader) failAt(line, column int, what, want string) {
-	if r.full() {
-		return
-	}
-	m := Mistake{File: r.name, Line: max(line, 1), Column: max(column, 1), What: short(what), Want: short(want)}
-	r.mistakes = append(r.mistakes, m)
-}
-
-// full reports whether so much is wrong that the rest is not looked at.
-func (r *reader) full() bool { return len(r.mistakes) >= maxMistakes }
-
-func (r *reader) file(root *yaml.Node) *File {
-	if !r.isMapping(root, "the file") {
+func (r *reader) file(name string, root *yaml.Node) *File {
+	if !r.IsMapping(root, "the file") {
 		return nil
 	}
-	words := r.mapping(root, fileWords)
-	f := &File{Attributes: r.attributes(words["attributes"]), Proxies: r.proxies(words["proxies"])}
+	words := r.Mapping(root, fileWords)
+	f := &File{name: name, Attributes: r.attributes(words["attributes"]), Proxies: r.proxies(words["proxies"])}
 	f.address = addressBehind(f.Proxies)
 	var err error
 	if r.compiler, err = newCompiler(f.Attributes); err != nil {
-		r.fail(root, err.Error(), "other names of attributes")
+		r.Fail(root, err.Error(), "other names of attributes")
 		return f
 	}
 	f.ofApplication = r.compiler.ofApplication
 	limits := words["limits"]
 	if limits == nil {
-		r.fail(root, "no limits", "limits: with at least one limit")
+		r.Fail(root, "no limits", "limits: with at least one limit")
 		return f
 	}
 	f.Policies = r.policies(limits)
@@ -90,14 +75,14 @@ func (r *reader) file(root *yaml.Node) *File {
 
 // policies reads the limits.
 func (r *reader) policies(n *yaml.Node) (policies []*Policy) {
-	if !r.isMapping(n, "limits") {
+	if !r.IsMapping(n, "limits") {
 		return nil
 	}
 	if len(n.Content) == 0 {
-		r.fail(n, "no limits", "at least one limit")
+		r.Fail(n, "no limits", "at least one limit")
 	}
-	for _, e := range r.entries(n, "limit") {
-		if p := r.policy(e.key, e.value); p != nil {
+	for _, e := range r.Entries(n, "limit") {
+		if p := r.policy(e.Key, e.Value); p != nil {
 			policies = append(policies, p)
 		}
 	}
@@ -114,7 +99,7 @@ func (r *reader) checkNames(policies []*Policy) {
 	}
 	for _, p := range policies {
 		if other := windows[p.Name]; other != "" {
-			r.failAt(p.Line, p.Column, fmt.Sprintf("headers use the name %q for a window of %s", p.Name, other), "another name")
+			r.FailAt(p.Line, p.Column, fmt.Sprintf("headers use the name %q for a window of %s", p.Name, other), "another name")
 		}
 	}
 }
@@ -136,20 +121,21 @@ var attributeName = regexp.MustCompile(`^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)?$`)
 
 // reserved is the words that CEL does not allow as names.
 var reserved = strings.Fields("as break const continue else false for function if import in let loop package " +
-	"namespace null return true var void while request response")
+	"namespace null return true var void while request response " +
+	"domain descriptor keys hits")
 
 func (r *reader) attributes(n *yaml.Node) (names []string) {
-	items, _ := r.items(n, "attributes")
+	items, _ := r.Items(n, "attributes")
 	for _, item := range items {
-		name, ok := r.scalar(item, "attribute")
+		name, ok := r.Scalar(item, "attribute")
 		switch first, _, _ := strings.Cut(name, "."); {
 		case !ok:
 		case !attributeName.MatchString(name):
-			r.fail(item, fmt.Sprintf("attribute %q", name), "a name such as email or user.email: lower case, at most one dot")
+			r.Fail(item, fmt.Sprintf("attribute %q", name), "a name such as email or user.email: lower case, at most one dot")
 		case slices.Contains(reserved, first):
-			r.fail(item, fmt.Sprintf("attribute %q", name), "another name: this one has a meaning already")
+			r.Fail(item, fmt.Sprintf("attribute %q", name), "another name: this one has a meaning already")
 		case slices.Contains(names, name) || slices.Contains(userNames, name):
-			r.fail(item, fmt.Sprintf("attribute %q is known already", name), "each name once, without "+
+			r.Fail(item, fmt.Sprintf("attribute %q is known already", name), "each name once, without "+
 				strings.Join(userNames, " and "))
 		default:
 			names = append(names, name)
@@ -159,14 +145,14 @@ func (r *reader) attributes(n *yaml.Node) (names []string) {
 }
 
 func (r *reader) proxies(n *yaml.Node) (proxies []string) {
-	items, _ := r.items(n, "proxies")
+	items, _ := r.Items(n, "proxies")
 	for _, item := range items {
-		text, ok := r.scalar(item, "proxy")
+		text, ok := r.Scalar(item, "proxy")
 		if !ok {
 			continue
 		}
 		if text != "unix" && !isNetwork(text) {
-			r.fail(item, fmt.Sprintf("proxy %q", text), "an address, a network such as 10.0.0.0/8, or unix")
+			r.Fail(item, fmt.Sprintf("proxy %q", text), "an address, a network such as 10.0.0.0/8, or unix")
 			continue
 		}
 		proxies = append(proxies, text)
@@ -188,28 +174,42 @@ var limiterName = regexp.MustCompile(`^[A-Za-z0-9._/-]{1,128}$`)
 // policy reads one limit.
 func (r *reader) policy(key, n *yaml.Node) *Policy {
 	if !limiterName.MatchString(key.Value) {
-		r.fail(key, fmt.Sprintf("limit %q", key.Value), "a name of letters, digits, dot, underscore, dash and slash")
+		r.Fail(key, fmt.Sprintf("limit %q", key.Value), "a name of letters, digits, dot, underscore, dash and slash")
 	}
-	if !r.isMapping(n, "limit "+key.Value) {
+	if !r.IsMapping(n, "limit "+key.Value) {
 		return nil
 	}
-	words := r.mapping(n, policyWords)
+	words := r.Mapping(n, policyWords)
 	p := &Policy{Name: key.Value, Line: key.Line, Column: key.Column}
 	rules := r.compiler.rules
 	p.When, p.when = r.expression(words["when"], "when", rules, cel.BoolType)
 	r.by(p, key, words)
 	p.Plan, p.plan = r.expression(words["plan"], "plan", rules, cel.StringType)
-	before := len(r.mistakes)
+	before := len(r.Mistakes)
 	r.rates(p, key, words)
-	ratesKnown := len(r.mistakes) == before
+	ratesKnown := len(r.Mistakes) == before
 	r.cost(p, words["cost"])
 	r.count(p, words["count"])
 	r.modes(p, words)
 	r.script(p, key, words["script"], ratesKnown)
-	p.asksRequest = slices.ContainsFunc(append(slices.Clone(p.by), p.when, p.plan, p.cost), func(e *expression) bool {
-		return e.uses("request.")
-	})
+	r.about(p, key)
 	return p
+}
+
+// about finds out whether a limit is about requests or descriptors.
+func (r *reader) about(p *Policy, key *yaml.Node) {
+	for _, e := range append(slices.Clone(p.by), p.when, p.plan, p.cost) {
+		p.asksRequest = p.asksRequest || e.uses("request.")
+		for _, v := range descriptorVariables {
+			p.asksDescriptor = p.asksDescriptor || e.uses(v.name)
+		}
+	}
+	switch {
+	case p.asksRequest && p.asksDescriptor:
+		r.Fail(key, fmt.Sprintf("limit %s asks about a request and a descriptor", p.Name), "two limits: one for each")
+	case p.Before && !p.asksDescriptor:
+		r.Fail(key, fmt.Sprintf("limit %s has cost: before, and is about no descriptor", p.Name), "another cost, or none")
+	}
 }
 
 // by reads what a limit is counted by.
@@ -217,14 +217,14 @@ func (r *reader) by(p *Policy, key *yaml.Node, words map[string]*yaml.Node) {
 	p.Empty = Empty(r.choice(words["empty"], "empty", string(EmptyRefuse), string(EmptySkip), string(EmptyShared)))
 	by := words["by"]
 	if by == nil {
-		r.fail(key, fmt.Sprintf("limit %s has no by", key.Value), `by: what is counted, as in by: request.ip, `+
+		r.Fail(key, fmt.Sprintf("limit %s has no by", key.Value), `by: what is counted, as in by: request.ip, `+
 			`or by: '"all"' for one limit for everybody`)
 		return
 	}
-	items, ok := r.items(by, "by")
+	items, ok := r.Items(by, "by")
 	mayBeEmpty := true
 	if len(items) == 0 && ok {
-		r.fail(by, "by is empty", "what is counted, as in by: request.ip")
+		r.Fail(by, "by is empty", "what is counted, as in by: request.ip")
 	}
 	for _, item := range items {
 		text, e := r.expression(item, "by", r.compiler.rules, cel.StringType)
@@ -234,7 +234,7 @@ func (r *reader) by(p *Policy, key *yaml.Node, words map[string]*yaml.Node) {
 		mayBeEmpty = mayBeEmpty && e != nil && e.mayEmpty
 	}
 	if mayBeEmpty && p.Empty == "" && len(p.by) > 0 {
-		r.fail(by, "by may be empty: the client may leave it out", "empty: refuse, skip or shared beside it")
+		r.Fail(by, "by may be empty: the client may leave it out", "empty: refuse, skip or shared beside it")
 	}
 }
 
@@ -243,60 +243,60 @@ func (r *reader) rates(p *Policy, key *yaml.Node, words map[string]*yaml.Node) {
 	rates, plan, plans := words["rates"], words["plan"], words["plans"]
 	switch {
 	case rates != nil && plans != nil:
-		r.fail(plans, "rates and plans in one limit", "one of them; the rates of all others are plans: {default: ..}")
+		r.Fail(plans, "rates and plans in one limit", "one of them; the rates of all others are plans: {default: ..}")
 		r.rateList(rates, "rates", 1)
 		r.plans(p, plan, plans)
 	case rates != nil && plan != nil:
-		r.fail(plan, "plan without plans", "plans: {NAME: [3/1m]}, or no plan")
+		r.Fail(plan, "plan without plans", "plans: {NAME: [3/1m]}, or no plan")
 		r.rateList(rates, "rates", 1)
 	case rates != nil:
 		p.Rates = r.rateList(rates, "rates", 1)
 	case plan == nil && plans != nil:
-		r.fail(plans, "plans without plan", "plan: which of them, as in plan: user.plan")
+		r.Fail(plans, "plans without plan", "plan: which of them, as in plan: user.plan")
 	case plan != nil && plans == nil:
-		r.fail(plan, "a plan without a limit: no plans", "plans: {NAME: [3/1m]}")
+		r.Fail(plan, "a plan without a limit: no plans", "plans: {NAME: [3/1m]}")
 	case plans == nil:
-		r.fail(key, fmt.Sprintf("limit %s has no rates", key.Value), "rates: [3/1m], or plan and plans")
+		r.Fail(key, fmt.Sprintf("limit %s has no rates", key.Value), "rates: [3/1m], or plan and plans")
 	default:
 		r.plans(p, plan, plans)
 	}
 }
 
 func (r *reader) plans(p *Policy, plan, plans *yaml.Node) {
-	if !r.isMapping(plans, "plans") {
+	if !r.IsMapping(plans, "plans") {
 		return
 	}
 	var names []string
-	for _, e := range r.entries(plans, "plan") {
-		names = append(names, e.key.Value)
-		p.Plans = append(p.Plans, Plan{Name: e.key.Value, Rates: r.rateList(e.value, "plan "+e.key.Value, 0)})
+	for _, e := range r.Entries(plans, "plan") {
+		names = append(names, e.Key.Value)
+		p.Plans = append(p.Plans, Plan{Name: e.Key.Value, Rates: r.rateList(e.Value, "plan "+e.Key.Value, 0)})
 	}
 	if len(plans.Content) == 0 {
-		r.fail(plans, "no plans", "plans: {NAME: [3/1m]}")
+		r.Fail(plans, "no plans", "plans: {NAME: [3/1m]}")
 	}
 	if p.plan == nil || slices.Contains(names, DefaultPlan) {
 		return
 	}
 	for _, result := range results(p.plan.checked) {
 		if !slices.Contains(names, result) {
-			r.fail(plan, fmt.Sprintf("a plan without a limit: %q", result), "one of plans: "+strings.Join(names, ", "))
+			r.Fail(plan, fmt.Sprintf("a plan without a limit: %q", result), "one of plans: "+strings.Join(names, ", "))
 		}
 	}
 }
 
 // rateList reads rates, each of at least so many permits.
 func (r *reader) rateList(n *yaml.Node, what string, least int64) (rates []loader.Limit) {
-	items, ok := r.items(n, what)
+	items, ok := r.Items(n, what)
 	switch {
 	case !ok:
 	case len(items) == 0 && isRate(strings.TrimPrefix(what, "plan ")):
-		r.fail(n, what, wantBrackets)
+		r.Fail(n, what, wantBrackets)
 	case len(items) == 0 && strings.HasPrefix(what, "plan "):
-		r.fail(n, "a plan without a limit: "+what[len("plan "):], "[60/1m]; [0/1m] for a plan that allows nothing")
+		r.Fail(n, "a plan without a limit: "+what[len("plan "):], "[60/1m]; [0/1m] for a plan that allows nothing")
 	case len(items) == 0:
-		r.fail(n, "no rates", "one or more, as in [3/1m, 20/24h]")
+		r.Fail(n, "no rates", "one or more, as in [3/1m, 20/24h]")
 	case len(items) > maxRates:
-		r.fail(n, fmt.Sprintf("%d rates", len(items)), "at most 8")
+		r.Fail(n, fmt.Sprintf("%d rates", len(items)), "at most 8")
 	}
 	for _, item := range items {
 		if rate, ok := r.rate(item, least); ok {
@@ -304,13 +304,13 @@ func (r *reader) rateList(n *yaml.Node, what string, least int64) (rates []loade
 		}
 	}
 	if at, conflict := conflict(rates); conflict != "" && len(rates) == len(items) {
-		r.fail(items[at], conflict, "another rate, or none")
+		r.Fail(items[at], conflict, "another rate, or none")
 	}
 	return rates
 }
 
 func (r *reader) rate(n *yaml.Node, least int64) (rate loader.Limit, ok bool) {
-	text, ok := r.scalar(n, "rate")
+	text, ok := r.Scalar(n, "rate")
 	if !ok {
 		return rate, false
 	}
@@ -325,7 +325,7 @@ func (r *reader) rate(n *yaml.Node, least int64) (rate loader.Limit, ok bool) {
 		what, want = fmt.Sprintf("rate %q", text), "at most 1000000000 permits"
 	}
 	if what != "" {
-		r.fail(n, what, want)
+		r.Fail(n, what, want)
 	}
 	return rate, what == ""
 }
@@ -333,6 +333,9 @@ func (r *reader) rate(n *yaml.Node, least int64) (rate loader.Limit, ok bool) {
 // cost reads how many permits a call takes.
 func (r *reader) cost(p *Policy, n *yaml.Node) {
 	p.fixedCost = 1
+	if p.Before = n != nil && n.Value == "before"; p.Before {
+		return
+	}
 	p.Cost, p.cost = r.expression(n, "cost", r.compiler.rules, cel.IntType)
 	if p.cost == nil {
 		return
@@ -343,11 +346,11 @@ func (r *reader) cost(p *Policy, n *yaml.Node) {
 	}
 	p.cost, p.fixedCost = nil, int64(cost)
 	if cost < 1 {
-		r.fail(n, fmt.Sprintf("cost %d", cost), "at least 1")
+		r.Fail(n, fmt.Sprintf("cost %d", cost), "at least 1")
 	}
 	for _, rate := range p.all() {
 		if rate.Permits > 0 && int64(cost) > rate.Permits {
-			r.fail(n, fmt.Sprintf("cost %d can never be granted", cost), "at most the permits of every rate: "+show(rate))
+			r.Fail(n, fmt.Sprintf("cost %d can never be granted", cost), "at most the permits of every rate: "+show(rate))
 			return
 		}
 	}
@@ -357,7 +360,7 @@ func (r *reader) cost(p *Policy, n *yaml.Node) {
 func (r *reader) count(p *Policy, n *yaml.Node) {
 	p.Count, p.count = r.expression(n, "count", r.compiler.counts, cel.BoolType)
 	if p.count != nil && !p.count.uses(nameStatus) {
-		r.fail(n, "count does not ask for "+nameStatus,
+		r.Fail(n, "count does not ask for "+nameStatus,
 			nameStatus+" >= 400, say; what is known before the response belongs into when")
 	}
 }
@@ -371,7 +374,7 @@ func (r *reader) modes(p *Policy, words map[string]*yaml.Node) {
 	if n == nil {
 		return
 	}
-	text, ok := r.scalar(n, "fail")
+	text, ok := r.Scalar(n, "fail")
 	switch share, isLocal := strings.CutPrefix(text, "local "); {
 	case !ok || text == "closed":
 	case text == "open":
@@ -379,8 +382,8 @@ func (r *reader) modes(p *Policy, words map[string]*yaml.Node) {
 	case isLocal:
 		r.share(p, n, strings.TrimSpace(share))
 	default:
-		r.fail(n, fmt.Sprintf("fail %q", text), "closed, open or a share such as local 1/8"+
-			didYouMean(text, "closed", "open"))
+		r.Fail(n, fmt.Sprintf("fail %q", text), "closed, open or a share such as local 1/8"+
+			yamlfile.DidYouMean(text, "closed", "open"))
 	}
 }
 
@@ -394,7 +397,7 @@ func (r *reader) share(p *Policy, n *yaml.Node, text string) {
 		share /= divisor
 	}
 	if p.Fail.Local = share; err != nil || !(share > 0 && share <= 1) {
-		r.fail(n, fmt.Sprintf("share %q", text), "more than 0 and at most 1, as in local 1/8")
+		r.Fail(n, fmt.Sprintf("share %q", text), "more than 0 and at most 1, as in local 1/8")
 	}
 }
 
@@ -403,27 +406,49 @@ func (r *reader) choice(n *yaml.Node, word string, known ...string) string {
 	if n == nil {
 		return ""
 	}
-	text, ok := r.scalar(n, word)
+	text, ok := r.Scalar(n, word)
 	if ok && !slices.Contains(known, text) {
-		what, want := unknown(word, text, known)
-		r.fail(n, what, want)
+		what, want := yamlfile.Unknown(word, text, known)
+		r.Fail(n, what, want)
 	}
 	return text
 }
 
 // expression reads an expression. It returns nil if there is none or it is wrong.
 func (r *reader) expression(n *yaml.Node, word string, env *cel.Env, kind *cel.Type) (string, *expression) {
-	if n == nil || r.full() {
+	if n == nil || r.Full() {
 		return "", nil
 	}
-	text, ok := r.scalar(n, word)
+	text, ok := r.Scalar(n, word)
 	if !ok {
 		return "", nil
 	}
 	e, problems := r.compiler.compile(text, env, kind)
 	for _, p := range problems {
 		line, column := r.place(n, p)
-		r.failAt(line, column, word+": "+p.what, p.want)
+		r.FailAt(line, column, word+": "+p.what, p.want)
 	}
 	return text, e
+}
+
+// place returns where in the file a problem of an expression is, or where the expression begins if it is not written
+// as it is read: in quotes with escapes, or folded.
+func (r *reader) place(n *yaml.Node, p problem) (line, column int) {
+	texts := strings.Split(n.Value, "\n")
+	line, from := n.Line, n.Column-1
+	if n.Style&yaml.LiteralStyle != 0 {
+		line, from = n.Line+p.line, 0
+	}
+	if p.line < 1 || p.line > len(texts) || line > len(r.Lines) {
+		return n.Line, n.Column
+	}
+	rest, text := r.Rest(line, from+1), texts[p.line-1]
+	if n.Style&yaml.LiteralStyle == 0 {
+		rest = rest[:min(len(rest), 1+len(text))] // it may have a quote in front
+	}
+	before, _, found := strings.Cut(string(rest), text)
+	if !found || line == n.Line && len(texts) > 1 {
+		return n.Line, n.Column
+	}
+	return line, from + utf8.RuneCountInString(before) + p.column + 1
 }

@@ -49,7 +49,7 @@ func (r *reader) script(p *Policy, key, n *yaml.Node, ratesKnown bool) {
 		return
 	}
 	if what, want := p.checkScript(); what != "" {
-		r.fail(n, what, want)
+		r.Fail(n, what, want)
 	}
 }
 
@@ -98,7 +98,7 @@ func (r *reader) checkTogether(policies []*Policy) {
 	}
 	for _, p := range enforced {
 		if p.Script == gcra {
-			r.failAt(p.Line, p.Column, "gcra cannot give back, so it cannot be decided together with others",
+			r.FailAt(p.Line, p.Column, "gcra cannot give back, so it cannot be decided together with others",
 				"list_log or slice_ring, or no script, or a file of its own")
 		}
 	}

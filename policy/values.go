@@ -14,15 +14,15 @@ import (
 // values is the attributes as an expression asks for them, and what was found wrong with them on the way.
 type values struct {
 	*Attributes
-	header, query, cookie textValues
-	missing               string // a value that the application or the connection should have, and was empty
-	err                   error
+	header, query, cookie, descriptor textValues
+	missing                           string // a value that the application or the connection should have, and was empty
+	err                               error
 }
 
 func newValues(a *Attributes) *values {
 	v := &values{Attributes: a}
-	v.header, v.query, v.cookie = textValues{v, "request.header"}, textValues{v, "request.query"},
-		textValues{v, "request.cookie"}
+	v.header, v.query, v.cookie, v.descriptor = textValues{v, "request.header"}, textValues{v, "request.query"},
+		textValues{v, "request.cookie"}, textValues{v, "descriptor"}
 	return v
 }
 
@@ -44,6 +44,10 @@ func (v *values) text(name string) string {
 		return v.bounded(name, v.Request.Host)
 	case "request.ip":
 		return v.bounded(name, v.Request.IP)
+	case "domain":
+		return v.bounded(name, v.Descriptor.Domain)
+	case "keys":
+		return v.bounded(name, v.Descriptor.keys())
 	}
 	return v.bounded(name, v.Values[name])
 }
@@ -75,6 +79,8 @@ func (v *values) at(name, key string) (text string, found bool) {
 		text, found = first(v.Request.Query[key])
 	case "request.cookie":
 		text, found = v.Request.Cookie[key]
+	case "descriptor":
+		text, found = v.Descriptor.value(key)
 	}
 	return v.bounded(name, text), found
 }
@@ -100,6 +106,10 @@ func (v *values) ResolveName(name string) (any, bool) {
 	switch name {
 	case nameStatus:
 		return types.Int(v.Status), true
+	case "hits":
+		return types.Int(v.Descriptor.Hits), true
+	case "descriptor":
+		return &v.descriptor, true
 	case "request.header":
 		return &v.header, true
 	case "request.query":

@@ -1,4 +1,4 @@
-package policy
+package yamlfile
 
 import (
 	"fmt"
@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// unknown says that a word is not known, and which one was probably meant.
-func unknown(kind, word string, known []string) (what, want string) {
-	return fmt.Sprintf("unknown %s %q", kind, word), strings.Join(known, ", ") + didYouMean(word, known...)
+// Unknown says that a word is not known, and which one was probably meant.
+func Unknown(kind, word string, known []string) (what, want string) {
+	return fmt.Sprintf("unknown %s %q", kind, word), strings.Join(known, ", ") + DidYouMean(word, known...)
 }
 
-// likely returns the known word that ends with the given one behind a dot, or differs least from it; "" if all differ
+// Likely returns the known word that ends with the given one behind a dot, or differs least from it; "" if all differ
 // too much.
-func likely(word string, known []string) (best string) {
+func Likely(word string, known []string) (best string) {
 	if i := slices.IndexFunc(known, func(k string) bool { return strings.HasSuffix(k, "."+word) }); i >= 0 {
 		return known[i]
 	}
@@ -56,10 +56,10 @@ func differ(a, b byte) int {
 	return 1
 }
 
-// didYouMean asks whether one of the known words was meant, "" if none is like it.
-func didYouMean(word string, known ...string) string {
-	if likely := likely(word, known); likely != "" {
-		return ": did you mean " + likely + "?"
+// DidYouMean asks whether one of the known words was meant, "" if none is like it.
+func DidYouMean(word string, known ...string) string {
+	if meant := Likely(word, known); meant != "" {
+		return ": did you mean " + meant + "?"
 	}
 	return ""
 }

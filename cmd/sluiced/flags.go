@@ -1,0 +1,252 @@
+package main
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/sluice-redis/sluice/httplimit"
+	"github.com/sluice-redis/sluice/internal/dial"
+	"github.com/sluice-redis/sluice/loader"
+)
+
+// settings is what the flags of serve and the environment say.
+type settings struct {
+	paths []string
+
+	grpc, http, admin string // addresses to listen at; "" of http and admin: not at all
+
+	redis        dial.Flags
+	passwordFile string
+	redisCA      string
+	embedded     bool
+	prefix       string
+	fail         string
+	timeout      time.Duration
+
+	cert, key, clientCA string
+
+	headers  string
+	metadata bool
+	statuses map[string]int
+
+	reload, drain, maxAge    time.Duration
+	maxCalls, maxConnections int
+}
+
+func newFlags(name string) *flag.FlagSet {
+	flags := flag.NewFlagSet(name, flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	return flags
+}
+
+// environmentPrefix is before the name of a flag in the environment: --max-calls is SLUICED_MAX_CALLS.
+const environmentPrefix = "SLUICED_"
+
+func (a app) parseServe(args []string) (s settings, err error) {
+	flags := newFlags("serve")
+	s.redis.Register(flags)
+	flags.StringVar(&s.grpc, "grpc", ":8081", "")
+	flags.StringVar(&s.http, "http", ":8080", "")
+	flags.StringVar(&s.admin, "admin", ":9090", "")
+	flags.StringVar(&s.passwordFile, "redis-password-file", "", "")
+	flags.StringVar(&s.redisCA, "redis-ca", "", "")
+	flags.BoolVar(&s.embedded, "embedded", false, "")
+	flags.StringVar(&s.prefix, "prefix", "sluice", "")
+	flags.StringVar(&s.fail, "fail", "closed", "")
+	flags.DurationVar(&s.timeout, "timeout", 15*time.Millisecond, "")
+	flags.StringVar(&s.cert, "tls-cert", "", "")
+	flags.StringVar(&s.key, "tls-key", "", "")
+	flags.StringVar(&s.clientCA, "tls-client-ca", "", "")
+	flags.StringVar(&s.headers, "headers", "none", "")
+	flags.BoolVar(&s.metadata, "dynamic-metadata", false, "")
+	status := flags.String("auth-status", "", "")
+	flags.DurationVar(&s.reload, "reload", time.Second, "")
+	flags.DurationVar(&s.drain, "drain", 5*time.Second, "")
+	flags.DurationVar(&s.maxAge, "max-connection-age", time.Hour, "")
+	flags.IntVar(&s.maxCalls, "max-calls", 4096, "")
+	flags.IntVar(&s.maxConnections, "max-connections", 4096, "")
+	if err := a.fromEnvironment(flags); err != nil {
+		return s, err
+	}
+	fromEnvironment := s.redis
+	if err := flags.Parse(args); err != nil {
+		return s, flagError(err)
+	}
+	if s.paths = flags.Args(); len(s.paths) == 0 {
+		s.paths = strings.Fields(a.getenv(environmentPrefix + "FILES"))
+	}
+	if s.statuses, err = parseStatuses(*status); err != nil {
+		return s, err
+	}
+	if s.redis != fromEnvironment {
+		if t, err := dial.Find(s.redis, func(string) string { return "" }); err == nil && t.Options.Password != "" {
+			return s, usagef("a password on the command line is seen by everyone on this machine: " +
+				"want it in SLUICED_REDIS, SLUICED_REDIS_PASSWORD or --redis-password-file")
+		}
+	}
+	return s, s.check()
+}
+
+// fromEnvironment sets the flags that the environment has.
+func (a app) fromEnvironment(flags *flag.FlagSet) error {
+	var errs []error
+	flags.VisitAll(func(f *flag.Flag) {
+		name := environmentPrefix + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
+		if value := a.getenv(name); value != "" && f.Value.Set(value) != nil {
+			errs = append(errs, usagef("%s in the environment: not a value of --%s", name, f.Name))
+		}
+	})
+	return errors.Join(errs...)
+}
+
+// flagError is an error of package flag. It shows no value, because that may be a password.
+func flagError(err error) error {
+	text := err.Error()
+	if _, name, found := strings.Cut(text, " for flag -"); found {
+		name, _, _ = strings.Cut(name, ":")
+		return usagef("not a value of --%s", name)
+	}
+	if errors.Is(err, flag.ErrHelp) {
+		return err
+	}
+	return usagef("%s", text)
+}
+
+// check returns what is wrong with the settings.
+func (s settings) check() error {
+	switch {
+	case len(s.paths) == 0:
+		return usagef("no files: want policy files, files of envoyproxy/ratelimit, or directories of them")
+	case s.grpc == "" && s.http == "":
+		return usagef("neither --grpc nor --http: want an address such as :8081")
+	case s.timeout < time.Millisecond || s.timeout > 10*time.Second:
+		return usagef("--timeout is %v: want 1ms to 10s", s.timeout)
+	case s.reload < 100*time.Millisecond:
+		return usagef("--reload is %v: want 100ms or more", s.reload)
+	case s.drain < 0 || s.drain > 5*time.Minute:
+		return usagef("--drain is %v: want 0 to 5m", s.drain)
+	case s.maxAge < time.Second:
+		return usagef("--max-connection-age is %v: want 1s or more", s.maxAge)
+	case s.maxCalls < 1 || s.maxCalls > 1_000_000:
+		return usagef("--max-calls is %d: want 1 to 1000000", s.maxCalls)
+	case s.maxConnections < 1 || s.maxConnections > 1_000_000:
+		return usagef("--max-connections is %d: want 1 to 1000000", s.maxConnections)
+	case (s.cert == "") != (s.key == ""):
+		return usagef("want --tls-cert and --tls-key together")
+	case s.clientCA != "" && s.cert == "":
+		return usagef("--tls-client-ca wants --tls-cert and --tls-key")
+	case s.embedded && s.redis != dial.Flags{}:
+		return usagef("--embedded and a Redis: want one of them")
+	}
+	_, err := s.headerSet()
+	if err == nil {
+		_, err = s.failOption()
+	}
+	return err
+}
+
+func (s settings) headerSet() (httplimit.HeaderSet, error) {
+	switch s.headers {
+	case "none":
+		return 0, nil
+	case "draft":
+		return httplimit.Draft11, nil
+	case "x-ratelimit":
+		return httplimit.XRateLimit, nil
+	case "both":
+		return httplimit.Draft11 | httplimit.XRateLimit, nil
+	}
+	return 0, usagef("--headers %.40q: want none, draft, x-ratelimit or both", s.headers)
+}
+
+// failOption is what happens to the limits in files of envoyproxy/ratelimit while Redis does not decide; nil: closed.
+func (s settings) failOption() (loader.LimiterOption, error) {
+	wrong := usagef("--fail %.40q: want closed, open, or a share such as local 1/8", s.fail)
+	share, isLocal := strings.CutPrefix(s.fail, "local ")
+	switch {
+	case s.fail == "closed":
+		return nil, nil
+	case s.fail == "open":
+		return loader.FailOpen(), nil
+	case !isLocal:
+		return nil, wrong
+	}
+	part, of, isFraction := strings.Cut(strings.TrimSpace(share), "/")
+	value, err := strconv.ParseFloat(part, 64)
+	if isFraction && err == nil {
+		var divisor float64
+		divisor, err = strconv.ParseFloat(of, 64)
+		value /= divisor
+	}
+	if err != nil || !(value > 0 && value <= 1) {
+		return nil, wrong
+	}
+	return loader.FailLocal(value), nil
+}
+
+// parseStatuses reads the statuses of denials in forward auth: "login=403,api=429".
+func parseStatuses(text string) (map[string]int, error) {
+	statuses := map[string]int{}
+	for pair := range strings.SplitSeq(text, ",") {
+		name, code, found := strings.Cut(pair, "=")
+		status, err := strconv.Atoi(code)
+		switch {
+		case pair == "":
+		case !found || err != nil || status < 400 || status > 499 || http.StatusText(status) == "":
+			return nil, usagef("--auth-status %.40q: want the name of a policy file and a status of 4xx, as in login=403", pair)
+		default:
+			statuses[name] = status
+		}
+	}
+	return statuses, nil
+}
+
+// client connects to Redis.
+func (a app) client(s settings) (redis.UniversalClient, string, error) {
+	password := a.getenv("SLUICED_REDIS_PASSWORD")
+	if s.passwordFile != "" {
+		text, err := os.ReadFile(s.passwordFile)
+		if err != nil {
+			return nil, "", err
+		}
+		password = strings.TrimRight(string(text), "\r\n")
+	}
+	t, err := dial.Find(s.redis, func(name string) string {
+		switch name {
+		case "REDISCLI_AUTH":
+			return password
+		case "SENTINEL_AUTH":
+			return a.getenv("SLUICED_SENTINEL_PASSWORD")
+		}
+		return ""
+	})
+	if err != nil {
+		return nil, "", err
+	}
+	if s.redisCA != "" {
+		if t.Options.TLSConfig == nil {
+			return nil, "", usagef("--redis-ca wants a Redis with TLS: rediss://host:port")
+		}
+		pem, err := os.ReadFile(s.redisCA)
+		if err != nil {
+			return nil, "", err
+		}
+		roots := x509.NewCertPool()
+		if !roots.AppendCertsFromPEM(pem) {
+			return nil, "", fmt.Errorf("%s has no certificate in PEM", s.redisCA)
+		}
+		t.Options.TLSConfig.RootCAs, t.Options.TLSConfig.MinVersion = roots, tls.VersionTLS12
+	}
+	return t.Client(), t.String(), nil
+}

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"regexp"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluice-redis/sluice/httplimit"
+	"github.com/sluice-redis/sluice/loader"
+	"github.com/sluice-redis/sluice/policy"
+	"github.com/sluice-redis/sluice/policy/envoyfile"
+)
+
+// limits is what the files say, as it is applied now.
+type limits struct {
+	loader *loader.Loader
+	fail   loader.LimiterOption // of their files; nil: closed
+	opts   []policy.Option
+
+	statuses map[string]int // of denials in forward auth, by the name of the policy file
+	headers  httplimit.HeaderSet
+
+	mu      sync.Mutex // of apply
+	current atomic.Pointer[set]
+}
+
+// set is one version of the files, with their limiters.
+type set struct {
+	domains  map[string]*domain
+	policies map[string]*policy.Policies // by the name of the file
+	auth     map[string]http.Handler
+	names    []string // of policies, in their order
+}
+
+// domain is a file of envoyproxy/ratelimit with a ring for each unit, of which rules are copies with another limit.
+type domain struct {
+	file  *envoyfile.File
+	rings map[envoyfile.Unit]loader.SliceRing
+	rules map[*envoyfile.Rule]loader.SliceRing
+}
+
+// apply makes the limiters of files. Policies of a name that was there keep theirs where they are equal.
+func (l *limits) apply(read files) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	next := &set{domains: map[string]*domain{}, policies: map[string]*policy.Policies{}, auth: map[string]http.Handler{}}
+	var errs []error
+	for _, file := range read.theirs {
+		next.domains[file.Domain] = l.newDomain(file)
+	}
+	next.names = slices.Sorted(maps.Keys(read.ours))
+	for _, name := range next.names {
+		policies, err := policy.New(l.loader, read.ours[name], l.opts...)
+		errs = append(errs, err)
+		if err == nil {
+			next.policies[name], next.auth[name] = policies, l.newAuth(name, policies)
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	if old := l.current.Load(); old != nil { // what could fail has not
+		for name := range next.policies {
+			if kept := old.policies[name]; kept != nil && kept.Replace(read.ours[name]) == nil {
+				next.policies[name], next.auth[name] = kept, old.auth[name]
+			}
+		}
+	}
+	l.current.Store(next)
+	return nil
+}
+
+func (l *limits) newDomain(file *envoyfile.File) *domain {
+	d := &domain{file: file, rings: map[envoyfile.Unit]loader.SliceRing{}, rules: map[*envoyfile.Rule]loader.SliceRing{}}
+	for unit := envoyfile.Second; unit <= envoyfile.Year; unit++ {
+		opts := []loader.LimiterOption{loader.Slice(sliceOf(unit.Window()))}
+		if l.fail != nil {
+			opts = append(opts, l.fail)
+		}
+		name := fmt.Sprintf("envoy/%s/%s", nameOf(file.Domain), unit)
+		d.rings[unit] = l.loader.SliceRing(name, []loader.Limit{{Permits: 1, Window: unit.Window()}}, opts...)
+	}
+	for _, rule := range file.Rules {
+		if !rule.Unlimited {
+			d.rules[rule] = d.ring(rule.Unit, rule.Requests)
+		}
+	}
+	return d
+}
+
+// ring returns the limiter of so many requests in a unit.
+func (d *domain) ring(unit envoyfile.Unit, requests uint32) loader.SliceRing {
+	return d.rings[unit].With(loader.Limit{Permits: min(int64(requests), maxPermits), Window: unit.Window()})
+}
+
+// sliceOf returns the length of the slices of a window: a 250th, so that permits count for up to 0.4 % longer than the
+// window, but at most a day, of which a year has 365.
+func sliceOf(window time.Duration) time.Duration { return min(window/250, 24*time.Hour) }
+
+var plainName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,100}$`)
+
+// nameOf is a domain in the name of a limiter: a hash of what a name may not have.
+func nameOf(domain string) string {
+	if plainName.MatchString(domain) {
+		return domain
+	}
+	sum := sha256.Sum256([]byte(domain))
+	return "~" + hex.EncodeToString(sum[:16])
+}

@@ -1,0 +1,322 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"github.com/redis/go-redis/v9"
+	"golang.org/x/net/netutil"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/health"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/reflection"
+
+	"github.com/sluice-redis/sluice/loader"
+	"github.com/sluice-redis/sluice/loader/embedded"
+	"github.com/sluice-redis/sluice/policy"
+)
+
+// server is sluiced while it serves.
+type server struct {
+	settings
+	log     *slog.Logger
+	rdb     redis.UniversalClient
+	limits  *limits
+	metrics *metrics
+	health  *health.Server
+	ready   atomic.Bool // scripts are loaded and Redis answers
+	ending  atomic.Bool
+
+	grpcServer *grpc.Server
+	closers    []func()
+	failed     chan error // of a listener
+}
+
+// serve runs the service until the context ends.
+func (a app) serve(ctx context.Context, args []string) error {
+	settings, err := a.parseServe(args)
+	if err != nil {
+		return err
+	}
+	s := &server{settings: settings, failed: make(chan error, 3)}
+	s.log = slog.New(slog.NewJSONHandler(a.stderr, nil))
+	defer s.close()
+	if err := s.start(ctx, a); err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		s.shutDown()
+		return nil
+	case err := <-s.failed:
+		return err
+	}
+}
+
+func (s *server) start(ctx context.Context, a app) error {
+	sources, err := sourcesOf(s.paths)
+	if err != nil {
+		return err
+	}
+	read, err := parseFiles(sources)
+	if err != nil {
+		return err
+	}
+	if err := s.connect(a); err != nil {
+		return err
+	}
+	if s.metrics, err = newMetrics(); err != nil {
+		return err
+	}
+	s.newLimits()
+	if err := s.limits.apply(read); err != nil {
+		return err
+	}
+	tell(s.log, read, nil)
+	s.metrics.reloaded(nil)
+	if err := s.listen(ctx); err != nil {
+		return err
+	}
+	go watch(ctx, s.paths, s.reload, sources, func(next files) error {
+		err := s.limits.apply(next)
+		if err == nil {
+			read = next
+		}
+		return err
+	}, func(err error) {
+		s.metrics.reloaded(err)
+		tell(s.log, read, err)
+	})
+	go s.probe(ctx)
+	return nil
+}
+
+// connect connects to Redis, or starts one in this process.
+func (s *server) connect(a app) error {
+	if s.embedded {
+		rdb, server, err := embedded.Start()
+		if err != nil {
+			return err
+		}
+		s.closers = append(s.closers, server.Close)
+		s.rdb = rdb
+		s.log.Warn("the Redis is embedded: nothing is kept or shared; for trying out only")
+		return nil
+	}
+	rdb, at, err := a.client(s.settings)
+	if err != nil {
+		return err
+	}
+	s.rdb = rdb
+	s.log.Info("connecting to Redis", "redis", at)
+	return nil
+}
+
+func (s *server) newLimits() {
+	headers, _ := s.headerSet() // checked before
+	fail, _ := s.failOption()
+	s.limits = &limits{
+		fail: fail, statuses: s.statuses, headers: headers, opts: []policy.Option{policy.Logger(s.log)},
+		loader: loader.New(s.rdb, loader.Prefix(s.prefix), loader.ShareRoundTrips(), loader.Observe(s.metrics.observer),
+			loader.Timeout(max(s.timeout*9/10, time.Millisecond)), loader.Logger(s.log)),
+	}
+}
+
+// listen starts the listeners.
+func (s *server) listen(ctx context.Context) error {
+	config, err := s.serverTLS()
+	if err != nil {
+		return err
+	}
+	service := &service{
+		limits: s.limits, timeout: s.timeout, headers: s.limits.headers, metadata: s.metadata, metrics: s.metrics,
+		calls: make(chan struct{}, s.maxCalls), log: newComplaints(s.log),
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("/json", service.serveJSON)
+	if err := s.listenHTTP("http", s.http, bounded(mux, s.limits.auth), config); err != nil {
+		return err
+	}
+	admin := http.NewServeMux()
+	admin.Handle("/metrics", s.metrics.handler())
+	admin.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "OK") })
+	admin.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if !s.ready.Load() || s.ending.Load() {
+			http.Error(w, "not ready", http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprintln(w, "OK")
+	})
+	if err := s.listenHTTP("admin", s.admin, admin, nil); err != nil {
+		return err
+	}
+	return s.listenGRPC(service, config)
+}
+
+// bounded serves forward auth before the mux, which would redirect paths that are not clean.
+func bounded(mux http.Handler, auth http.HandlerFunc) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if len(r.URL.Path) > len(authPrefix) && r.URL.Path[:len(authPrefix)] == authPrefix {
+			auth(w, r)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
+}
+
+// Bounds of connections.
+const (
+	handshakeTime = 10 * time.Second
+	idleTime      = 5 * time.Minute
+	maxHeader     = 64 << 10
+	drainTime     = 10 * time.Second // for calls in flight
+)
+
+func (s *server) listenHTTP(name, addr string, handler http.Handler, config *tls.Config) error {
+	if addr == "" {
+		return nil
+	}
+	l, err := s.bind(name, addr)
+	if err != nil {
+		return err
+	}
+	if config != nil {
+		l = tls.NewListener(l, config)
+	}
+	h := &http.Server{
+		Handler: handler, ReadHeaderTimeout: handshakeTime, ReadTimeout: handshakeTime, WriteTimeout: handshakeTime,
+		IdleTimeout: idleTime, MaxHeaderBytes: maxHeader, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+	}
+	s.closers = append(s.closers, func() {
+		ctx, cancel := context.WithTimeout(context.Background(), drainTime)
+		defer cancel()
+		_ = h.Shutdown(ctx)
+		_ = h.Close()
+	})
+	go func() {
+		if err := h.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			s.failed <- err
+		}
+	}()
+	return nil
+}
+
+func (s *server) bind(name, addr string) (net.Listener, error) {
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	s.log.Info("listening", "for", name, "at", l.Addr().String())
+	return netutil.LimitListener(l, s.maxConnections), nil
+}
+
+func (s *server) listenGRPC(service *service, config *tls.Config) error {
+	s.health = health.NewServer()
+	s.health.SetServingStatus(ratelimitv3.RateLimitService_ServiceDesc.ServiceName,
+		grpc_health_v1.HealthCheckResponse_NOT_SERVING)
+	if s.grpc == "" {
+		return nil
+	}
+	l, err := s.bind("grpc", s.grpc)
+	if err != nil {
+		return err
+	}
+	opts := []grpc.ServerOption{
+		grpc.MaxRecvMsgSize(maxMessage), grpc.MaxHeaderListSize(maxHeader), grpc.ConnectionTimeout(handshakeTime),
+		grpc.MaxConcurrentStreams(uint32(min(2*s.maxCalls, 1<<20))),
+		grpc.KeepaliveParams(keepalive.ServerParameters{
+			MaxConnectionIdle: idleTime, MaxConnectionAge: s.maxAge, MaxConnectionAgeGrace: drainTime,
+			Time: time.Minute, Timeout: handshakeTime,
+		}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
+	}
+	if config != nil {
+		opts = append(opts, grpc.Creds(credentials.NewTLS(config)))
+	}
+	s.grpcServer = grpc.NewServer(opts...)
+	ratelimitv3.RegisterRateLimitServiceServer(s.grpcServer, service)
+	grpc_health_v1.RegisterHealthServer(s.grpcServer, s.health)
+	reflection.Register(s.grpcServer)
+	go func() {
+		if err := s.grpcServer.Serve(l); err != nil {
+			s.failed <- err
+		}
+	}()
+	return nil
+}
+
+// probe finds out whether Redis answers, and loads the scripts.
+func (s *server) probe(ctx context.Context) {
+	loaded, lastErr := false, ""
+	for {
+		err := s.rdb.Ping(ctx).Err()
+		if err == nil && !loaded {
+			err = s.limits.loader.Preload(ctx)
+			loaded = err == nil
+		}
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil && err.Error() != lastErr:
+			lastErr = err.Error()
+			s.log.Error("not ready: Redis does not answer", "error", err)
+		case err == nil && !s.ready.Load():
+			lastErr = ""
+			s.log.Info("ready")
+		}
+		if s.ready.Store(err == nil); !s.ending.Load() {
+			s.setHealth(err == nil)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+func (s *server) setHealth(ready bool) {
+	status := grpc_health_v1.HealthCheckResponse_NOT_SERVING
+	if ready {
+		status = grpc_health_v1.HealthCheckResponse_SERVING
+	}
+	s.health.SetServingStatus(ratelimitv3.RateLimitService_ServiceDesc.ServiceName, status)
+}
+
+// shutDown says that the server is not ready, waits until that is known, and ends when the calls in flight have.
+func (s *server) shutDown() {
+	s.ending.Store(true)
+	s.health.Shutdown()
+	s.log.Info("draining", "seconds", s.drain.Seconds())
+	time.Sleep(s.drain)
+	if s.grpcServer == nil {
+		return
+	}
+	late := time.AfterFunc(drainTime, s.grpcServer.Stop)
+	defer late.Stop()
+	s.grpcServer.GracefulStop()
+}
+
+func (s *server) close() {
+	for _, closer := range s.closers {
+		closer()
+	}
+	if s.limits != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), drainTime)
+		defer cancel()
+		_ = s.limits.loader.Flush(ctx)
+	}
+	if s.rdb != nil {
+		_ = s.rdb.Close()
+	}
+}
