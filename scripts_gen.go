@@ -6,27 +6,29 @@ import _ "embed" // the scripts
 
 // All returns every script, sorted by file name.
 func All() []Script {
-	return []Script{BudgetSettleV1(), BudgetV1(), ConcurrencyReleaseV1(), ConcurrencyV1(), GCRAManyV1(), GCRAV1(), ListLogManyV1(), ListLogReturnV1(), ListLogV1(), SliceRingManyV1(), SliceRingReturnV1(), SliceRingV1(), TokenBucketSetV1(), TokenBucketV1(), ZSetLogReturnV1(), ZSetLogV1()}
+	return []Script{BudgetSettleV1(), BudgetV1(), ConcurrencyReleaseV1(), ConcurrencyV1(), GCRAManyV1(), GCRAV1(), ListLogManyV1(), ListLogReturnV1(), ListLogV1(), SliceRingManyV1(), SliceRingReportManyV1(), SliceRingReportV1(), SliceRingReturnV1(), SliceRingV1(), TokenBucketSetV1(), TokenBucketV1(), ZSetLogReturnV1(), ZSetLogV1()}
 }
 
 // The SHA1 of each script, by which EVALSHA calls it.
 const (
-	BudgetSettleV1SHA1       = "bdf61a882e1b778627670f6daaed285c2563f962"
-	BudgetV1SHA1             = "ec76cde15d7cb02272c69145dbae986fb20c245e"
-	ConcurrencyReleaseV1SHA1 = "0dc3df425ff51b141cbc5874fcc08815f7968e6d"
-	ConcurrencyV1SHA1        = "d4c2b5517f128badee3f72f1c92f8f19f56bdf45"
-	GCRAManyV1SHA1           = "e306725e1d6e4f935df7d16ad41d159557952fc2"
-	GCRAV1SHA1               = "55af13a063704f0d66f17b82ba970d80d8b34b7a"
-	ListLogManyV1SHA1        = "68e5797ad096ca267d43b94c33c464f344555a46"
-	ListLogReturnV1SHA1      = "4abb977f5c1fd7f09471aa196ae4f61828bc386f"
-	ListLogV1SHA1            = "3fd94cca38f87287286ee431bac2307a0a0a653e"
-	SliceRingManyV1SHA1      = "c0869928b7da988086e69c54f1505a1527ab0e2a"
-	SliceRingReturnV1SHA1    = "d21947cd080eb9864db938e69156c20d331417e3"
-	SliceRingV1SHA1          = "420ee1ceaab0dd692162ae3153039de72da08d4b"
-	TokenBucketSetV1SHA1     = "f021eff654bcc6a51ae6db4bc833e6963d88a4e8"
-	TokenBucketV1SHA1        = "9d86555f6e9b60b8e16da442b75e969769ad7cda"
-	ZSetLogReturnV1SHA1      = "c6199f8836e20e3b0fb21eab8605e65a24db9ddb"
-	ZSetLogV1SHA1            = "9564540cd735a9e5bb4f557c5ce1e5e7858dac7f"
+	BudgetSettleV1SHA1        = "bdf61a882e1b778627670f6daaed285c2563f962"
+	BudgetV1SHA1              = "ec76cde15d7cb02272c69145dbae986fb20c245e"
+	ConcurrencyReleaseV1SHA1  = "0dc3df425ff51b141cbc5874fcc08815f7968e6d"
+	ConcurrencyV1SHA1         = "d4c2b5517f128badee3f72f1c92f8f19f56bdf45"
+	GCRAManyV1SHA1            = "e306725e1d6e4f935df7d16ad41d159557952fc2"
+	GCRAV1SHA1                = "55af13a063704f0d66f17b82ba970d80d8b34b7a"
+	ListLogManyV1SHA1         = "68e5797ad096ca267d43b94c33c464f344555a46"
+	ListLogReturnV1SHA1       = "4abb977f5c1fd7f09471aa196ae4f61828bc386f"
+	ListLogV1SHA1             = "3fd94cca38f87287286ee431bac2307a0a0a653e"
+	SliceRingManyV1SHA1       = "c0869928b7da988086e69c54f1505a1527ab0e2a"
+	SliceRingReportManyV1SHA1 = "1ca6b7c28fd8ff0102efddbaa916e31e6a274b86"
+	SliceRingReportV1SHA1     = "2cb3aa13c818143155da58f361e5d807e8cb97ee"
+	SliceRingReturnV1SHA1     = "d21947cd080eb9864db938e69156c20d331417e3"
+	SliceRingV1SHA1           = "420ee1ceaab0dd692162ae3153039de72da08d4b"
+	TokenBucketSetV1SHA1      = "f021eff654bcc6a51ae6db4bc833e6963d88a4e8"
+	TokenBucketV1SHA1         = "9d86555f6e9b60b8e16da442b75e969769ad7cda"
+	ZSetLogReturnV1SHA1       = "c6199f8836e20e3b0fb21eab8605e65a24db9ddb"
+	ZSetLogV1SHA1             = "9564540cd735a9e5bb4f557c5ce1e5e7858dac7f"
 )
 
 //go:embed scripts/budget_settle_v1.lua
@@ -494,6 +496,107 @@ func SliceRingManyV1() Script {
 	}
 }
 
+//go:embed scripts/slice_ring_report_many_v1.lua
+var sliceRingReportManyV1Source string
+
+// SliceRingReportManyV1 returns slice_ring_report_many v1. slice_ring_report_v1 for up to 64
+// subjects of one limiter in one call. REPLY goes on with EACH for each key in turn. It is
+// decided as by slice_ring_report_v1, twice where it is named twice. One that cannot be decided
+// has granted -1 (BADSTATE) or -2 (WRONGTYPE), and the others are decided. If Redis refuses a
+// command, by an ACL for example, the call ends, and keys before this one keep their grants:
+// too much is counted, never too little. Granted -3, after much work: not decided, ask again.
+func SliceRingReportManyV1() Script {
+	return Script{
+		Name:    "slice_ring_report_many",
+		Version: 1,
+		File:    "slice_ring_report_many_v1.lua",
+		SHA1:    SliceRingReportManyV1SHA1,
+		Source:  sliceRingReportManyV1Source,
+		About:   "slice_ring_report_v1 for up to 64 subjects of one limiter in one call. REPLY goes on with EACH for each key in turn. It is decided as by slice_ring_report_v1, twice where it is named twice. One that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and the others are decided. If Redis refuses a command, by an ACL for example, the call ends, and keys before this one keep their grants: too much is counted, never too little. Granted -3, after much work: not decided, ask again.",
+		Keys: []Key{
+			{Name: "ring", Pattern: "<prefix>:<limiter>:{<subject>}:sr1", Repeated: true},
+		},
+		KeyGroup: &Group{Name: "subject", Min: 1, Max: 64},
+		Args: []Field{
+			{Name: "permits", Type: "int", Min: 0, Max: 1000000000, Text: "wanted now, up to every limit; 0 asks for none"},
+			{Name: "reported", Type: "int", Min: 0, Max: 1000000000, Text: "charged in any case; with permits 0, 0 only looks"},
+			{Name: "slice_i", Type: "us", Min: 1000, Max: 86400000000, Text: "length of a slice", Repeated: true},
+			{Name: "size_i", Type: "int", Min: 1, Max: 10000, Text: "its slices; up to 10000 in all windows", Repeated: true},
+			{Name: "limit_i", Type: "int", Min: 1, Max: 1000000000, Text: "permits in the window", Repeated: true},
+		},
+		Group: &Group{Name: "window", Min: 1, Max: 8},
+		Reply: []Field{
+			{Name: "now", Type: "time", Min: 0, Max: -1, Text: "the server's clock at the decision"},
+			{Name: "granted", Type: "int", Min: -3, Max: 1000000000, Text: "permits granted; -1: BADSTATE, -2: WRONGTYPE, -3: ask again", Repeated: true},
+			{Name: "remaining", Type: "int", Min: 0, Max: 1000000000, Text: "permits that could be granted now", Repeated: true},
+			{Name: "wait", Type: "us", Min: 0, Max: -1, Text: "until they come free, if no one else asks", Repeated: true},
+			{Name: "reset_after", Type: "us", Min: 0, Max: -1, Text: "until all windows are empty", Repeated: true},
+			{Name: "count_i", Type: "int", Min: 0, Max: -1, Text: "permits in the window now", Repeated: true},
+		},
+		Errors: []Error{
+			{Code: "BADARG", Text: "an argument is not an integer in its range"},
+			{Code: "WRONGTYPE", Text: "granted -2: ring holds something other than a string"},
+			{Code: "BADSTATE", Text: "granted -1: ring holds a string that this script did not write"},
+		},
+		Commands:   []string{"EXISTS", "GETRANGE", "PEXPIREAT", "SET", "SETRANGE", "TIME"},
+		State:      "sr/1",
+		Layout:     "as slice_ring_report_v1",
+		Complexity: "O(K W log N)",
+		Cost:       "one TIME, then as slice_ring_report_v1 for each of K keys",
+		Redis:      "5.0",
+	}
+}
+
+//go:embed scripts/slice_ring_report_v1.lua
+var sliceRingReportV1Source string
+
+// SliceRingReportV1 returns slice_ring_report v1. Charges a slice_ring what is known only
+// afterwards: reported permits are counted in the current slice of every window, whatever the
+// windows hold. Then it decides about permits, as slice_ring does. The reply is about the ring
+// after the report. A window that is full because of a report denies until the report has left
+// it. A lost reply does not say whether the report was counted: one that is sent again may
+// count twice, one that is not, not at all.
+func SliceRingReportV1() Script {
+	return Script{
+		Name:    "slice_ring_report",
+		Version: 1,
+		File:    "slice_ring_report_v1.lua",
+		SHA1:    SliceRingReportV1SHA1,
+		Source:  sliceRingReportV1Source,
+		About:   "Charges a slice_ring what is known only afterwards: reported permits are counted in the current slice of every window, whatever the windows hold. Then it decides about permits, as slice_ring does. The reply is about the ring after the report. A window that is full because of a report denies until the report has left it. A lost reply does not say whether the report was counted: one that is sent again may count twice, one that is not, not at all.",
+		Keys: []Key{
+			{Name: "ring", Pattern: "<prefix>:<limiter>:{<subject>}:sr1"},
+		},
+		Args: []Field{
+			{Name: "permits", Type: "int", Min: 0, Max: 1000000000, Text: "wanted now, up to every limit; 0 asks for none"},
+			{Name: "reported", Type: "int", Min: 0, Max: 1000000000, Text: "charged in any case; with permits 0, 0 only looks"},
+			{Name: "slice_i", Type: "us", Min: 1000, Max: 86400000000, Text: "length of a slice", Repeated: true},
+			{Name: "size_i", Type: "int", Min: 1, Max: 10000, Text: "its slices; up to 10000 in all windows", Repeated: true},
+			{Name: "limit_i", Type: "int", Min: 1, Max: 1000000000, Text: "permits in the window", Repeated: true},
+		},
+		Group: &Group{Name: "window", Min: 1, Max: 8},
+		Reply: []Field{
+			{Name: "granted", Type: "int", Min: 0, Max: 1000000000, Text: "permits granted: 0, or all that were asked for"},
+			{Name: "remaining", Type: "int", Min: 0, Max: 1000000000, Text: "permits that could be granted now"},
+			{Name: "wait", Type: "us", Min: 0, Max: -1, Text: "until they come free, if no one else asks"},
+			{Name: "reset_after", Type: "us", Min: 0, Max: -1, Text: "until all windows are empty"},
+			{Name: "now", Type: "time", Min: 0, Max: -1, Text: "the server's clock at the decision"},
+			{Name: "count_i", Type: "int", Min: 0, Max: -1, Text: "permits in the window now", Repeated: true},
+		},
+		Errors: []Error{
+			{Code: "BADARG", Text: "an argument is not an integer in its range"},
+			{Code: "WRONGTYPE", Text: "ring holds something other than a string"},
+			{Code: "BADSTATE", Text: "ring holds a string that this script did not write"},
+		},
+		Commands:   []string{"EXISTS", "GETRANGE", "PEXPIREAT", "SET", "SETRANGE", "TIME"},
+		State:      "sr/1",
+		Layout:     "as slice_ring_v1",
+		Complexity: "O(W log N)",
+		Cost:       "as slice_ring_v1",
+		Redis:      "5.0",
+	}
+}
+
 //go:embed scripts/slice_ring_return_v1.lua
 var sliceRingReturnV1Source string
 
@@ -769,7 +872,7 @@ func ZSetLogV1() Script {
 // of them.
 func Libraries() []Library {
 	return []Library{
-		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "599710f46b121f5650d7e94e160285522f780e75", Source: sluiceV1Source},
+		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "5ba1b109bb0303f9fa1e574dca2a915d693775d4", Source: sluiceV1Source},
 	}
 }
 

@@ -84,6 +84,12 @@ func ownChecks(script *sluice.Script) []check {
 			{"links", sliceRingV1.checkRingDamagedLinks},
 			{"struct", sliceRingV1.checkPacksWithStruct},
 		},
+		&sliceRingReportV1Script: {
+			{"expiry", checkEveryKeyExpires},
+			{"later grants", sliceRingReportV1.checkLaterGrantsProlong},
+			{"searches", sliceRingReportV1.checkRingSearchEnds},
+			{"struct", sliceRingReportV1.checkPacksWithStruct},
+		},
 		&sliceRingReturnV1Script: {
 			{"damaged", checkReturnToDamagedRingEnds},
 		},
@@ -152,7 +158,19 @@ func ownChecks(script *sluice.Script) []check {
 			{"links", sliceRingManyV1.checkRingDamagedLinks},
 			{"struct", sliceRingManyV1.checkPacksWithStruct},
 			{"most keys", sliceRingManyV1.checkMostKeys},
-			{"bounded work", checkRingWorkEnds},
+			{"bounded work", sliceRingManyV1.checkRingWorkEnds},
+		},
+		&sliceRingReportManyV1Script: {
+			{"expiry", checkEveryKeyExpires},
+			{"later grants", sliceRingReportManyV1.checkLaterGrantsProlong},
+			{"gaps", sliceRingReportManyV1.checkRingGapEnds},
+			{"truncated", sliceRingReportManyV1.checkRingTruncatedStateEnds},
+			{"damaged", sliceRingReportManyV1.checkRingDamagedStateEnds},
+			{"searches", sliceRingReportManyV1.checkRingSearchEnds},
+			{"links", sliceRingReportManyV1.checkRingDamagedLinks},
+			{"struct", sliceRingReportManyV1.checkPacksWithStruct},
+			{"most keys", sliceRingReportManyV1.checkMostKeys},
+			{"bounded work", sliceRingReportManyV1.checkRingWorkEnds},
 		},
 	}[script]
 }
@@ -190,6 +208,8 @@ func (tab table) checkPacksWithStruct(t testing.TB) {
 		grant, look = "1000 10s 10 1 0", "1000 10s 10 0 0"
 	case &sliceRingV1Script, &sliceRingManyV1Script:
 		grant, look = "1 1s 3 1000", "0 1s 3 1000"
+	case &sliceRingReportV1Script, &sliceRingReportManyV1Script:
+		grant, look = "1 0 1s 3 1000", "0 0 1s 3 1000"
 	case &budgetV1Script:
 		grant, look = "1h 1 1s 3 1000", "1h 0 1s 3 1000"
 	case &budgetSettleV1Script:
@@ -214,7 +234,7 @@ func (tab table) checkPacksWithStruct(t testing.TB) {
 var tables = []table{
 	zsetLogV1, listLogV1, sliceRingV1, tokenBucketV1, tokenBucketSetV1, gcraV1, sliceRingReturnV1, listLogReturnV1,
 	zsetLogReturnV1, budgetV1, budgetSettleV1, concurrencyV1, concurrencyReleaseV1, gcraManyV1, listLogManyV1,
-	sliceRingManyV1,
+	sliceRingManyV1, sliceRingReportV1, sliceRingReportManyV1,
 }
 
 // Every script is in every list that tests take their cases from. Scripts that grant nothing have no model subject of

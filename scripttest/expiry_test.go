@@ -30,6 +30,8 @@ func checkEveryKeyExpires(t testing.TB) {
 		{&sliceRingV1Script, sliceRingV1.keys, []string{"1", "1000000", "3", "2", "1000000", "7", "2"}, 7_000_000},
 		{&gcraManyV1Script, []string{"t:x:{u}:a", "t:x:{u}:b"}, []string{"7", "1000000", "3", "1", "0"}, 142_858},
 		{&listLogManyV1Script, []string{"t:x:{u}:a", "t:x:{u}:b"}, []string{"3", "10600001", "1", "0"}, 10_600_001},
+		{&sliceRingReportV1Script, sliceRingV1.keys, []string{"0", "9", "1000000", "3", "2"}, 3_000_000},
+		{&sliceRingReportManyV1Script, []string{"t:x:{u}:a", "t:x:{u}:b"}, []string{"1", "1", "1000000", "3", "2"}, 3_000_000},
 		{&sliceRingManyV1Script, []string{"t:x:{u}:a", "t:x:{u}:b"}, []string{"1", "1000000", "3", "2"}, 3_000_000},
 	} {
 		r := scripttest.Start(t)
@@ -72,22 +74,22 @@ func (tab table) checkLaterGrantsProlong(t testing.TB) {
 	r := scripttest.Start(t)
 	r.SetTime(epoch)
 	ring := compile(t, tab.script.File, tab.script.Source)
-	ring.Run(r, sliceRingV1.keys, []string{"1", "1000000", "3", "9"})
+	ring.Run(r, sliceRingV1.keys, tab.ringArgs("1", "1000000", "3", "9"))
 	r.SetTime(epoch + 1_500_000)
-	ring.Run(r, sliceRingV1.keys, []string{"1", "1000000", "3", "9"})
-	ring.Run(r, sliceRingV1.keys, []string{"1", "1000000", "3", "9"})
+	ring.Run(r, sliceRingV1.keys, tab.ringArgs("1", "1000000", "3", "9"))
+	ring.Run(r, sliceRingV1.keys, tab.ringArgs("1", "1000000", "3", "9"))
 	assertTTL(t, r, sliceRingV1.keys[0], 2500)
-	ring.Run(r, sliceRingV1.keys, []string{"1", "1000000", "5", "9"})
+	ring.Run(r, sliceRingV1.keys, tab.ringArgs("1", "1000000", "5", "9"))
 	assertTTL(t, r, sliceRingV1.keys[0], 4500)
 	_, _ = r.Do("UNLINK", sliceRingV1.keys[0])
 	for _, at := range []int64{0, 3_000_000} {
 		r.SetTime(epoch + at)
-		ring.Run(r, sliceRingV1.keys, []string{"1", "1500000", "3", "9"})
+		ring.Run(r, sliceRingV1.keys, tab.ringArgs("1", "1500000", "3", "9"))
 		assertTTL(t, r, sliceRingV1.keys[0], 4500) // at half a second
 	}
 	_, _ = r.Do("UNLINK", sliceRingV1.keys[0])
 	r.SetTime(epoch + 1_499_999)
-	ring.Run(r, sliceRingV1.keys, []string{"1", "1001001", "3", "9"})
+	ring.Run(r, sliceRingV1.keys, tab.ringArgs("1", "1001001", "3", "9"))
 	assertTTL(t, r, sliceRingV1.keys[0], (epoch/1001001+1+3)*1001001/1000+1-(epoch+1_499_999)/1000)
 }
 

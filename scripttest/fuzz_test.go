@@ -195,7 +195,7 @@ func (z fuzzed) contradicts(keys int, args []string) bool {
 		return false
 	case "budget_settle":
 		return sumOf(args, 4, 2) > 10000
-	case "slice_ring", "budget":
+	case "slice_ring", "slice_ring_report", "budget":
 		if sumOf(args, len(z.fields(1))-2, 3) > 10000 {
 			return true
 		}
@@ -563,6 +563,8 @@ func (z fuzzed) chosen(choice uint8) []string {
 		return []string{strconv.Itoa(epoch + int(choice>>2&3)*1_000_000), permits}
 	case "zset_log_return":
 		return []string{[]string{"a", "b"}[choice>>3&1], permits}
+	case "slice_ring_report":
+		return []string{permits, strconv.Itoa(int(choice >> 2 & 3)), "1000000", "3", "3"}
 	case "slice_ring":
 		return [][]string{{permits, "1000000", "3", "3"}, {permits, "1000000", "5", "3", "2000000", "1", "3"}}[choice>>3&1]
 	case "concurrency":

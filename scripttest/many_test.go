@@ -238,7 +238,7 @@ func logThatLeft(entries int) string { return fmt.Sprintf("t:x:{%d}:ll1", entrie
 // A call for many rings does so much work: 32 for each read, and a half for each slice that begins in any section. A
 // key that needs more is not decided and nothing of it is written; a later one that needs less is. The first key is
 // decided whatever it needs.
-func checkRingWorkEnds(t testing.TB) {
+func (tab table) checkRingWorkEnds(t testing.TB) {
 	const decided, undecided = int64(1), int64(-3)
 	eight := func(permits string) (args string) {
 		args = permits
@@ -280,8 +280,8 @@ func checkRingWorkEnds(t testing.TB) {
 		}
 		h.do("SET", "bad", "x")
 		h.setTime(epoch + c.after*1_000_000)
-		before, args := h.redis.Snapshot(), strings.Fields(c.args)
-		reply, failed := h.call(&sliceRingManyV1Script, false, c.keys, args)
+		before, args := h.redis.Snapshot(), tab.ringArgs(strings.Fields(c.args)...)
+		reply, failed := h.call(tab.script, false, c.keys, args)
 		each := 4 + len(args)/3
 		var got []int64
 		for one := range slices.Chunk(reply[min(1, len(reply)):], each) {

@@ -424,7 +424,7 @@ func (p *player) remember(script *sluice.Script, reply []int64, c config) {
 
 func looks(script *sluice.Script, args []string) bool {
 	i, look := lookArg(script)
-	return decides(script) && i < len(args) && args[i] == look
+	return decides(script) && i < len(args) && args[i] == look && !(reports(script) && len(args) > 1 && args[1] != "0")
 }
 
 // expected is the reply, without now, or the error; of a damaged state both may be.

@@ -118,6 +118,7 @@ var subjects = slices.Concat(subjectsOfOne, []subject{
 	manySubject(&listLogManyV1Script, listLogManyV1),
 	manySubject(&gcraManyV1Script, gcraManyV1),
 	manySubject(&sliceRingManyV1Script, sliceRingManyV1),
+	manySubject(&sliceRingReportManyV1Script, sliceRingReportManyV1),
 })
 
 // manySubject is the subject of a script for many keys: two limiters, one of which is asked twice at times. Every third
@@ -127,7 +128,7 @@ func manySubject(script *sluice.Script, tab table) subject {
 		if s.script.Name+"_many" == script.Name {
 			a, b := tab.keys[0], tab.more[0]
 			s.one, s.script, s.keys = s.script, script, [][]string{{a, b}, {b, a, b}}
-			if script == &sliceRingManyV1Script {
+			if script == &sliceRingManyV1Script || script == &sliceRingReportManyV1Script {
 				s.config = shortRingConfig
 			}
 			return s
@@ -176,6 +177,19 @@ var subjectsOfOne = []subject{
 		limit:  minLimit,
 		args: func(c config, permits, _ int64, _ string) []string {
 			return append(decimals(permits), decimals(c...)...)
+		},
+		returns: ringReturns,
+		damages: ringDamages,
+	},
+	{
+		script: &sliceRingReportV1Script,
+		back:   &sliceRingReturnV1Script,
+		keys:   [][]string{{"t:x:{u}:sr1"}},
+		config: ringConfig,
+		span:   longestOf,
+		limit:  minLimit,
+		args: func(c config, permits, maxWait int64, _ string) []string {
+			return append(decimals(permits, reportedBy[maxWait%int64(len(reportedBy))]), decimals(c...)...)
 		},
 		returns: ringReturns,
 		damages: ringDamages,
@@ -243,6 +257,9 @@ var subjectsOfOne = []subject{
 func ringReturns(p *player, st step, _ string, c config) []string {
 	return decimals(p.taken(st, c), amount(st, p.subject.limit(c), p.subject.script))
 }
+
+// reportedBy are the permits that a call reports, by its max_wait.
+var reportedBy = []int64{0, 1, 2, 5, 0, 3, 1_000_000_000}
 
 // idTTLs are how long budgets know an id.
 var idTTLs = []int64{3_600_000_000, 1000, 1_000_001, 60_000_000, 31_622_400_000_000}

@@ -650,7 +650,7 @@ func (tab table) ring(t testing.TB, slices int) (*scripttest.Redis, func(slice i
 	script.Budget = ringInstructions
 	return r, func(slice int64) scripttest.Result {
 		r.SetTime(epoch + slice*1000)
-		return tab.asOne(script.Run(r, []string{ringKey}, []string{"1", "1000", strconv.Itoa(slices), "1000000"}))
+		return tab.asOne(script.Run(r, []string{ringKey}, tab.ringArgs("1", "1000", strconv.Itoa(slices), "1000000")))
 	}
 }
 
@@ -829,7 +829,7 @@ func (tab table) checkRingDamagedLinks(t testing.TB) {
 			damaged[cell+6] ^= byte(random.IntN(256))
 		}
 		script := compile(t, tab.script.File, tab.script.Source)
-		args := []string{strconv.Itoa(random.IntN(3)), "1000", "30", strconv.Itoa(2 + random.IntN(20)), "1000", "7", "9"}
+		args := tab.ringArgs(strconv.Itoa(random.IntN(3)), "1000", "30", strconv.Itoa(2+random.IntN(20)), "1000", "7", "9")
 		want := tab.asOne(script.Run(r, []string{ringKey}, args))
 		_, _ = r.Do("SET", ringKey, damaged)
 		got := tab.asOne(script.Run(r, []string{ringKey}, args))

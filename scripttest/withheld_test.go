@@ -19,22 +19,24 @@ import (
 // withheldCalls are calls on those paths: what came before, and the call.
 func withheldCalls(script *sluice.Script) []cost {
 	return map[*sluice.Script][]cost{
-		&listLogV1Script:            logCalls(""),
-		&zsetLogV1Script:            append(costsWithIDs(logCalls(" *")), zsetCalls...),
-		&tokenBucketV1Script:        append(bucketCalls(logCalls("")), configCalls...),
-		&tokenBucketSetV1Script:     setCalls,
-		&sliceRingV1Script:          ringCalls,
-		&sliceRingReturnV1Script:    returnCalls,
-		&listLogReturnV1Script:      listReturnCalls,
-		&zsetLogReturnV1Script:      zsetReturnCalls,
-		&budgetV1Script:             budgetCalls,
-		&budgetSettleV1Script:       settleCalls,
-		&gcraV1Script:               gcraCalls,
-		&concurrencyV1Script:        slotCalls,
-		&concurrencyReleaseV1Script: releaseCalls,
-		&gcraManyV1Script:           append(manyCalls("3 10s 3 1 0"), gcraCalls...),
-		&listLogManyV1Script:        append(manyCalls("3 10s 1 0"), logCalls("")...),
-		&sliceRingManyV1Script:      append(manyCalls("1 1s 4 3"), ringCalls...),
+		&listLogV1Script:             logCalls(""),
+		&zsetLogV1Script:             append(costsWithIDs(logCalls(" *")), zsetCalls...),
+		&tokenBucketV1Script:         append(bucketCalls(logCalls("")), configCalls...),
+		&tokenBucketSetV1Script:      setCalls,
+		&sliceRingV1Script:           ringCalls,
+		&sliceRingReturnV1Script:     returnCalls,
+		&listLogReturnV1Script:       listReturnCalls,
+		&zsetLogReturnV1Script:       zsetReturnCalls,
+		&budgetV1Script:              budgetCalls,
+		&budgetSettleV1Script:        settleCalls,
+		&gcraV1Script:                gcraCalls,
+		&concurrencyV1Script:         slotCalls,
+		&concurrencyReleaseV1Script:  releaseCalls,
+		&gcraManyV1Script:            append(manyCalls("3 10s 3 1 0"), gcraCalls...),
+		&listLogManyV1Script:         append(manyCalls("3 10s 1 0"), logCalls("")...),
+		&sliceRingReportV1Script:     reportCalls,
+		&sliceRingReportManyV1Script: append(manyCalls("1 1 1s 4 3"), reportCalls...),
+		&sliceRingManyV1Script:       append(manyCalls("1 1s 4 3"), ringCalls...),
 	}[script]
 }
 
@@ -340,7 +342,9 @@ func (tab table) remaining(on target, c cost) int64 {
 	}
 	keys, args := tab.asked(c.call.do)
 	i, look := lookArg(tab.script)
-	args[i] = look
+	if args[i] = look; reports(tab.script) {
+		args[1] = "0"
+	}
 	reply, _ := on.call(tab.script, true, keys, args)
 	sum := int64(0)
 	for one := range oneByOne(tab.script, len(keys), reply) {

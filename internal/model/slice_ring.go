@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// sliceRing is slice_ring_v1: permits counted by slice of time, in each window by slices of its own.
+// sliceRing is slice_ring_v1: permits counted by slice of time, in each window by slices of its own. It is
+// slice_ring_report_v1 too: what is reported counts in the current slice before anything is decided.
 func sliceRing(c call) Outcome {
 	windows := windowsOf(c.args)
 	permits := c.args.number["permits"]
@@ -28,12 +29,13 @@ func sliceRing(c call) Outcome {
 	}
 	r, time := r.at(c.now, windows)
 	reply, counts := []int64{0, 1_000_000_000, 0, 0, c.now}, []int64{}
+	reported, charged := c.args.number["reported"], c.args.number["reported"]
 	for i, w := range windows {
 		v := r.view(i, w, time)
 		counts = append(counts, v.held(0))
-		reply[1] = min(reply[1], max(w.limit-v.held(0), 0))
+		charged = max(min(charged, maxHeld-v.held(0)), 0)
 		k := int64(0)
-		for v.held(k)+max(permits, 1) > w.limit {
+		for k < w.size && v.held(k)+reported+max(permits, 1) > w.limit {
 			k++
 		}
 		if k > 0 {
@@ -43,12 +45,17 @@ func sliceRing(c call) Outcome {
 	}
 	outcome := Outcome{After: c.store}
 	if permits > 0 && reply[2] == 0 {
-		outcome.After = c.store.With(c.keys[0], r.grant(windows, counts, time, permits).value(c.store[c.keys[0]]))
-		reply[0], reply[1] = permits, reply[1]-permits
+		reply[0] = permits
+	}
+	if added := charged + reply[0]; added > 0 {
+		outcome.After = c.store.With(c.keys[0], r.grant(windows, counts, time, added).value(c.store[c.keys[0]]))
 		for i, w := range windows {
-			counts[i] += permits
+			counts[i] += added
 			reply[3] = max(reply[3], (time/w.slice+w.size)*w.slice-c.now)
 		}
+	}
+	for i, w := range windows {
+		reply[1] = min(reply[1], max(w.limit-counts[i], 0))
 	}
 	outcome.Reply = slices.Concat(reply, counts)
 	return outcome
