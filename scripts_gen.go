@@ -21,8 +21,8 @@ const (
 	ListLogReturnV1SHA1       = "4abb977f5c1fd7f09471aa196ae4f61828bc386f"
 	ListLogV1SHA1             = "3fd94cca38f87287286ee431bac2307a0a0a653e"
 	SliceRingManyV1SHA1       = "c0869928b7da988086e69c54f1505a1527ab0e2a"
-	SliceRingReportManyV1SHA1 = "1ca6b7c28fd8ff0102efddbaa916e31e6a274b86"
-	SliceRingReportV1SHA1     = "2cb3aa13c818143155da58f361e5d807e8cb97ee"
+	SliceRingReportManyV1SHA1 = "7040455f40868a65c7608a683401937bbfc7bd96"
+	SliceRingReportV1SHA1     = "5ce480755e2fb882860a2e00aee8504fe198cedf"
 	SliceRingReturnV1SHA1     = "d21947cd080eb9864db938e69156c20d331417e3"
 	SliceRingV1SHA1           = "420ee1ceaab0dd692162ae3153039de72da08d4b"
 	TokenBucketSetV1SHA1      = "f021eff654bcc6a51ae6db4bc833e6963d88a4e8"
@@ -872,7 +872,7 @@ func ZSetLogV1() Script {
 // of them.
 func Libraries() []Library {
 	return []Library{
-		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "5ba1b109bb0303f9fa1e574dca2a915d693775d4", Source: sluiceV1Source},
+		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "2d1e9d01af8bcebf0f23783aeaedb252d19728bd", Source: sluiceV1Source},
 	}
 }
 

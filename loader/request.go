@@ -41,11 +41,13 @@ type question struct {
 	id      string
 }
 
-// Methods: the one that asks for no permits, the one that books, and the one that returns permits.
+// Methods: the one that asks for no permits, the one that books, the one that returns permits, and the one that charges
+// permits in any case.
 const (
 	peek     = "Peek"
 	reserve  = "ReserveN"
 	giveBack = "GiveBack"
+	report   = "Report"
 )
 
 // decide asks for one decision.
@@ -79,6 +81,9 @@ func (r *request) makeCall() error {
 	key, err := c.key(r.subject)
 	if err != nil {
 		return err
+	}
+	if q.method == report {
+		return r.makeReport(key)
 	}
 	if q.method != peek {
 		if err := c.checkQuestion(q); err != nil {
@@ -150,6 +155,8 @@ func (r *request) answerHere() {
 		}
 	case r.call.script == nil:
 		r.decision, r.answered = r.limiter.never(), true
+	case r.question.method == report:
+		return
 	default:
 		r.decision, r.answered = r.limiter.denials.recall(r.limiter, r.call.key(), r.question)
 	}
@@ -174,6 +181,12 @@ func (r *request) takeOutcome(ctx context.Context) {
 	r.call.report(ctx, r.observation)
 	if r.err = r.call.err; r.err == nil {
 		r.decision = r.limiter.decisionOf(&r.call)
+		if r.question.method == report {
+			if r.decision.Granted = r.limiter.ring.within(r.call.reply); r.decision.Granted {
+				r.decision.Wait = 0 // that of a look
+			}
+			return
+		}
 		r.decision.setGrant(r.call.key(), r.question)
 	}
 	r.pending.save(r.decision, r.err)

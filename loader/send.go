@@ -116,6 +116,9 @@ func (c *call) inspect() {
 	args := c.words[firstKey+c.keys:]
 	for i := range min(len(c.script.Args), len(args)) {
 		switch c.script.Args[i].Name {
+		case "reported":
+			n, _ := args[i].(int64)
+			c.peeks = c.peeks && n == 0
 		case "permits":
 			n, ok := args[i].(int64)
 			c.peeks, c.permitsAt = ok && n == 0 && decides(c.script), len(c.words)-len(args)+i

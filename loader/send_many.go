@@ -31,6 +31,8 @@ var manyScripts = func() map[string]manyScript {
 		&gcraV1:      {Script: &gcraManyV1},
 		&listLogV1:   {Script: &listLogManyV1, permitsAt: 2, permits: 1000},
 		&sliceRingV1: {Script: &sliceRingManyV1, windows: 256}, // more would not be decided
+
+		&sliceRingReportV1: {Script: &sliceRingReportManyV1, windows: 256},
 	} {
 		all[one.SHA1], all[nameOf(one)] = many, many
 	}

@@ -63,6 +63,44 @@ func (r SliceRing) GiveBack(ctx context.Context, subject string, d Decision, n i
 	return r.giveBack(ctx, subject, d, n)
 }
 
+// Report charges n permits, 0 to 10^9, whatever the windows hold: a cost that is known only when the work is done, say.
+// The decision is about the state after it: Granted says that no window holds more than its limit, and otherwise Wait is
+// the time until one permit comes free. There is nothing to give back: Permits is 0. A report of 0 only looks.
+//
+// A report is sent once. After an *OutcomeUnknownError it is not known whether it was counted: to send it again may count
+// it twice. RememberDenials has no say. Cost: one round trip.
+func (r SliceRing) Report(ctx context.Context, subject string, n int64) (Decision, error) {
+	q := question{method: report, permits: n}
+	asked := r.request(subject, q)
+	asked.observation = r.watch(subject, q)
+	asked.observation.setScript(&sliceRingReportV1)
+	return asked.do(ctx)
+}
+
+// makeReport makes the call of a report.
+func (r *request) makeReport(key string) error {
+	c, n := r.limiter, r.question.permits
+	if most := sliceRingReportV1.Args[1].Max; n < 0 || n > most {
+		return c.errArgument("n", n, "0 to "+strconv.FormatInt(most, 10))
+	}
+	if c.algorithm.capacity(c) > 0 {
+		words := c.ring.wordsOf(&sliceRingReportV1, 1, key, int64(0), n)
+		r.call = newCall(c.limits, &sliceRingReportV1, words, c.replyFields())
+		r.call.limiter, r.call.timeout = c.name, c.timeout()
+	}
+	return nil
+}
+
+// within reports whether no window holds more than its limit.
+func (r ring) within(reply []int64) bool {
+	for i, w := range r.windows {
+		if reply[minReplyFields+i] > w.limit {
+			return false
+		}
+	}
+	return true
+}
+
 var sliceRing = algorithm{
 	name:   "SliceRing",
 	script: &sliceRingV1, code: codeSliceRing, capacity: smallestLimit,

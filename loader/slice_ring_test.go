@@ -1,13 +1,19 @@
 package loader_test
 
 import (
+	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"io"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/sluice-redis/sluice/loader"
 )
 
@@ -82,4 +88,85 @@ func TestLongWindowHolds(t *testing.T) {
 			t.Errorf("%v: %+v, %v; want granted %v", step.at, d, err, step.granted)
 		}
 	}
+}
+
+// TestReport charges what is reported, whatever the windows hold, also where it is shared with others or goes as a
+// function.
+func TestReport(t *testing.T) {
+	eachMode(t, func(t *testing.T, how string, opts []loader.Option) {
+		rdb := real(t)
+		var events []loader.Event
+		observe := loader.ObserverFunc(func(_ context.Context, e loader.Event) { events = append(events, e) })
+		limits := loader.New(rdb, append(opts, loader.Observe(observe))...)
+		must(t, limits.Preload(background))
+		ring := limits.SliceRing("x", []loader.Limit{permits(3, time.Minute), permits(9, time.Hour)})
+		for i, step := range []struct {
+			n, remaining int64
+			granted      bool
+		}{{0, 3, true}, {2, 1, true}, {1, 0, true}, {0, 0, true}, {4, 0, false}, {0, 0, false}} {
+			d, err := ring.Report(background, "s", step.n)
+			must(t, err)
+			if d.Granted != step.granted || d.Remaining != step.remaining || d.Permits != 0 || (d.Wait > 0) == d.Granted {
+				t.Errorf("%s, step %d: %+v, want %+v", how, i, d, step)
+			}
+		}
+		wantDenial(t, ring, "s", 1)
+		if e := events[1]; e.Method != "Report" || e.Permits != 2 || e.Script != "slice_ring_report_v1" || !e.Decision.Granted {
+			t.Errorf("%s: event %+v", how, e)
+		}
+		_, err := ring.Report(background, "s", 1_000_000_001)
+		wantError(t, err, "loader: x: n 1000000001: want 0 to 1000000000")
+		_, err = ring.Report(background, "s", -1)
+		wantError(t, err, "loader: x: n -1: want 0 to 1000000000")
+		d, err := ring.With(permits(0, time.Minute)).Report(background, "s", 1)
+		must(t, err)
+		if d.Granted || d.Wait != loader.Never {
+			t.Errorf("%s: with a limit of 0: %+v", how, d)
+		}
+	})
+}
+
+// TestReportsTogether sends reports about many subjects at once: none is lost, and they go in commands for many keys.
+func TestReportsTogether(t *testing.T) {
+	const subjects, each = 40, 25
+	rdb := real(t)
+	ring := loader.New(rdb, loader.ShareRoundTrips()).SliceRing("x", []loader.Limit{permits(3, time.Minute)})
+	var wg sync.WaitGroup
+	for i := range subjects * each {
+		wg.Go(func() {
+			if _, err := ring.Report(background, fmt.Sprint(i%subjects), 2); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	high := ring.With(permits(1000, time.Minute))
+	for i := range subjects {
+		wantRemaining(t, high, fmt.Sprint(i), 1000-2*each)
+	}
+	calls, err := rdb.Info(background, "commandstats").Result()
+	must(t, err)
+	_, calls, _ = strings.Cut(calls, "cmdstat_evalsha:calls=")
+	calls, _, _ = strings.Cut(calls, ",")
+	if n, _ := strconv.Atoi(calls); n == 0 || n > subjects*each/2 {
+		t.Errorf("%s commands for %d reports, want fewer than half", calls, subjects*each)
+	}
+}
+
+// TestReportIsSentOnce loses the reply: the report is counted, and not sent again.
+func TestReportIsSentOnce(t *testing.T) {
+	rdb := real(t)
+	lost := clientOf(t, options(rdb.Options().Addr))
+	ring := loader.New(lost).SliceRing("x", []loader.Limit{permits(9, time.Minute)})
+	_, err := ring.Report(background, "s", 1) // loads the script
+	must(t, err)
+	lost.AddHook(around(func(_ context.Context, cmds []redis.Cmder, send func() error) error {
+		_ = send()
+		cmds[0].SetErr(io.ErrUnexpectedEOF)
+		return io.ErrUnexpectedEOF
+	}))
+	if _, err = ring.Report(background, "s", 2); !errors.Is(err, loader.ErrOutcomeUnknown) {
+		t.Errorf("%v, want ErrOutcomeUnknown", err)
+	}
+	wantRemaining(t, loader.New(rdb).SliceRing("x", []loader.Limit{permits(9, time.Minute)}), "s", 6)
 }

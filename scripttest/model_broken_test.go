@@ -43,7 +43,7 @@ var broken = []fault{
 		"(math.ceil(free * its_slice / slice) + size - 1) * slice - now", "(free + size) * slice - now"},
 	{"slice_ring", "expires as it did",
 		"if expires_ms > expired_ms then", "if false then"},
-	{"slice_ring_report", "a report that leaves no room is forgotten", "if whole[i] - reported < wanted then",
+	{"slice_ring_report", "a report that leaves no room is forgotten", "if limits[i] < wanted then",
 		"if false then"},
 	{"slice_ring_report_many", "what is denied is not reported", "local granted = reported",
 		"local granted = permits > fits and 0 or reported"},

@@ -142,9 +142,9 @@ end
 if stored == 0 then last = now end
 -- END
 
--- The search is for room beside the report. Where the report leaves none, it is for room in a window that is empty.
+-- The search is for room beside the report. Where the report leaves none it finds when the older permits leave.
 local whole, limits = limits, {}
-for i = 1, #whole do limits[i] = math.max(whole[i] - reported, permits, 1) end
+for i = 1, #whole do limits[i] = whole[i] - reported end
 
 -- PART ring_search: printed by make generate
 local wanted = math.max(permits, 1) -- a look is told how long one permit would wait
@@ -242,20 +242,16 @@ for i = #limits, 1, -1 do -- mostly the longest comes last, and others are not s
 end
 -- END
 
+remaining = remaining + reported
 -- A report that leaves no room is in the current slice: it leaves the window with it.
-remaining = whole[1]
-for i = 1, #whole do
-  if whole[i] - reported < wanted then
-    wait = math.max(wait, time - time % slices[i] + sizes[i] * slices[i] - now)
-  end
-  remaining = math.min(remaining, whole[i] - counts[i])
+for i = 1, #limits do
+  if limits[i] < wanted then wait = math.max(wait, time - time % slices[i] + sizes[i] * slices[i] - now) end
 end
 
-local fits = 0
-if permits > 0 and wait == 0 then fits = permits end
+local fits = wait == 0 and permits or 0
 -- What a window holds stops at 7 * 10^12, so that totals do not wrap.
 local granted = reported
-for i = 1, #counts do granted = math.max(0, math.min(granted, 7000000000000 - counts[i])) end
+for i = 1, #counts do granted = math.min(granted, 7000000000000 - counts[i]) end
 granted = granted + fits
 if granted > 0 then
   -- PART ring_write: printed by make generate
