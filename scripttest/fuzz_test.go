@@ -227,7 +227,7 @@ func (z fuzzed) most(args []string) int64 {
 		return z.named(args, "burst")
 	case "token_bucket", "token_bucket_set":
 		return z.named(args, "rate")
-	case "slice_ring", "budget":
+	case "slice_ring", "slice_ring_report", "budget":
 		least := int64(1_000_000_000)
 		for i := len(z.fields(1)) - 1; i < len(args); i += 3 {
 			limit, _ := strconv.ParseInt(args[i], 10, 64)

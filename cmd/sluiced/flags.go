@@ -89,11 +89,13 @@ func (a app) parseServe(args []string) (s settings, err error) {
 	if s.statuses, err = parseStatuses(*status); err != nil {
 		return s, err
 	}
-	if s.redis != fromEnvironment {
-		if t, err := dial.Find(s.redis, func(string) string { return "" }); err == nil && t.Options.Password != "" {
-			return s, usagef("a password on the command line is seen by everyone on this machine: " +
-				"want it in SLUICED_REDIS, SLUICED_REDIS_PASSWORD or --redis-password-file")
-		}
+	t, err := dial.Find(s.redis, func(string) string { return "" })
+	if err == nil && s.redis != fromEnvironment && t.Options.Password != "" {
+		err = usagef("a password on the command line is seen by everyone on this machine: " +
+			"want it in SLUICED_REDIS, SLUICED_REDIS_PASSWORD or --redis-password-file")
+	}
+	if err != nil {
+		return s, err
 	}
 	return s, s.check()
 }

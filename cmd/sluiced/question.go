@@ -325,7 +325,8 @@ func (c *call) admit(ctx context.Context, a *admit.Admission[bool], limits *load
 		d := &a.Decisions[i]
 		for _, q := range asks {
 			if !q.answered && q.subject == d.Subject && q.name == d.Policy && (q.mode == shadow) == d.Shadow {
-				q.decision, q.err, q.answered = d.Decision, d.Err, true
+				q.decision, q.err = d.Decision, d.Err
+				q.noteAnswer()
 				break
 			}
 		}
@@ -344,8 +345,13 @@ func (q *question) ask(ctx context.Context) {
 	default:
 		q.decision, q.err = q.limiter.AllowN(ctx, q.subject, q.hits)
 	}
+	q.noteAnswer()
+}
+
+// noteAnswer takes more hits than the limit for a denial that no wait ends.
+func (q *question) noteAnswer() {
 	if errors.Is(q.err, loader.ErrExceedsLimit) {
-		q.decision, q.err = loader.Decision{Wait: loader.Never, Limit: q.limit}, nil
+		q.decision.Wait, q.err = loader.Never, nil
 	}
 	q.answered = true
 }

@@ -1,0 +1,175 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	grpcstatus "google.golang.org/grpc/status"
+
+	"github.com/sluice-redis/sluice/internal/redistest"
+)
+
+// output is what a program prints, while it runs.
+type output struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
+// freePort is a port that nobody listens at.
+func freePort(t *testing.T) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// eventually waits until a condition holds.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for range 500 {
+		if holds() {
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	t.Fatalf("not within 10 s: %s", what)
+}
+
+// get returns the status of a URL, 0 if nobody answers.
+func get(url string) int {
+	response, err := http.Get(url)
+	if err != nil {
+		return 0
+	}
+	defer response.Body.Close()
+	_, _ = io.Copy(io.Discard, response.Body)
+	return response.StatusCode
+}
+
+const oneRule = "domain: d\ndescriptors: [{key: a, rate_limit: {unit: minute, requests_per_unit: %d}}]\n"
+
+// The life of a server: ready when Redis answers, UNAVAILABLE and not ready without it, new files applied and wrong ones
+// refused while calls go on, and drained at its end.
+func TestServerLife(t *testing.T) {
+	redis := redistest.Start(t)
+	path := filepath.Join(t.TempDir(), "rules.yaml")
+	write := func(text string) { must(t, os.WriteFile(path, []byte(text), 0o600)) }
+	write(fmt.Sprintf(oneRule, 1))
+	grpcAddr, adminAddr, out := freePort(t), freePort(t), &output{}
+	environment := map[string]string{"SLUICED_REDIS": "redis://" + redis.Addr, "SLUICED_RELOAD": "100ms"}
+	a := app{stdout: out, stderr: out, getenv: func(name string) string { return environment[name] }}
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	ended := make(chan int, 1)
+	go func() {
+		ended <- a.run(ctx, []string{"serve", "--grpc", grpcAddr, "--http", "", "--admin", adminAddr, "--drain", "300ms",
+			"--timeout", "500ms", path})
+	}()
+	readyz := "http://" + adminAddr + "/readyz"
+	eventually(t, "ready", func() bool { return get(readyz) == 200 })
+
+	conn, err := grpc.NewClient(grpcAddr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	must(t, err)
+	defer conn.Close()
+	client, health := ratelimitv3.NewRateLimitServiceClient(conn), grpc_health_v1.NewHealthClient(conn)
+	serving := func(name string) string {
+		r, _ := health.Check(context.Background(), &grpc_health_v1.HealthCheckRequest{Service: name})
+		return r.GetStatus().String()
+	}
+	ask := func(ask string) (string, codes.Code) {
+		r, err := client.ShouldRateLimit(context.Background(), request(t, ask))
+		if err != nil {
+			return "", grpcstatus.Code(err)
+		}
+		return shown(r), codes.OK
+	}
+	const name = "envoy.service.ratelimit.v3.RateLimitService"
+	if got, _ := ask("a=1"); got != "OK 1/MINUTE 0" || serving("") != "SERVING" || serving(name) != "SERVING" {
+		t.Errorf("%s; %s, %s", got, serving(""), serving(name))
+	}
+	if _, code := ask("a=1 own=2000000000"); code != codes.InvalidArgument {
+		t.Errorf("malformed: %v", code)
+	}
+	if _, code := ask("a=" + strings.Repeat("x", 1<<20)); code != codes.ResourceExhausted {
+		t.Errorf("a megabyte: %v", code)
+	}
+
+	write(fmt.Sprintf(oneRule, 3))
+	eventually(t, "the new file is applied", func() bool { got, _ := ask("a=1 own=0"); return got == "OK 3/MINUTE 2" })
+	write("domain: d\ndescriptors: [{kye: a}]\n")
+	eventually(t, "the wrong file is told", func() bool { return strings.Contains(out.String(), "unknown word \\\"kye\\\"") })
+	if got, _ := ask("a=1"); got != "OK 3/MINUTE 1" {
+		t.Errorf("after a wrong file: %s", got)
+	}
+
+	redis.Kill()
+	eventually(t, "not ready", func() bool { return get(readyz) == 503 && serving(name) == "NOT_SERVING" })
+	if _, code := ask("a=1"); code != codes.Unavailable || get("http://"+adminAddr+"/healthz") != 200 || serving("") != "SERVING" {
+		t.Errorf("without Redis: %v, %s", code, serving(""))
+	}
+	redis.Restart(t)
+	eventually(t, "ready again", func() bool { return get(readyz) == 200 })
+	if got, _ := ask("a=1"); got != "OK 3/MINUTE 2" { // this Redis has kept nothing
+		t.Errorf("after the restart: %s", got)
+	}
+
+	stop()
+	eventually(t, "draining", func() bool { return get(readyz) != 200 })
+	if got, _ := ask("a=1"); got != "OK 3/MINUTE 1" {
+		t.Errorf("while draining: %s", got)
+	}
+	if status := <-ended; status != exitDone {
+		t.Errorf("exit status %d: %s", status, out)
+	}
+}
+
+// A password on the command line is refused and not shown; flags that are wrong name what is wanted.
+func TestFlags(t *testing.T) {
+	for _, test := range []struct{ args, want string }{
+		{"serve --redis redis://:hunter2@localhost x.yaml", "a password on the command line"},
+		{"serve --redis redis://:hunter2@local:host x.yaml", "--redis: "},
+		{"serve", "no files"},
+		{"serve --timeout 1us x.yaml", "--timeout is 1µs: want 1ms to 10s"},
+		{"serve --fail sometimes x.yaml", `--fail "sometimes": want closed, open`},
+		{"serve --max-calls hunter2 x.yaml", "not a value of --max-calls"},
+		{"serve --auth-status login=200 x.yaml", `--auth-status "login=200": want`},
+		{"serve --tls-cert x x.yaml", "want --tls-cert and --tls-key together"},
+		{"serve --embedded --redis localhost:1 x.yaml", "want one of them"},
+		{"sevre", "there is no command"},
+		{"check", "check wants files"},
+	} {
+		out := &output{}
+		a := app{stdout: out, stderr: out, getenv: func(string) string { return "" }}
+		status := a.run(context.Background(), strings.Fields(test.args))
+		if status != exitUsage || !strings.Contains(out.String(), test.want) || strings.Contains(out.String(), "hunter2") {
+			t.Errorf("%s: exit status %d: %s", test.args, status, out)
+		}
+	}
+}
