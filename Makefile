@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all cover mutate fuzz soak-model chaos attack vectors bench
-.PHONY: load playground test-playground clients clients-callers clients-python clients-node clients-bench
+.PHONY: load serve playground test-playground clients clients-callers clients-python clients-node clients-bench
 .PHONY: generate tidy lint server clean
 
 # The race detector needs a C compiler. In CI a missing one is a failure, not a weaker test.
@@ -22,7 +22,7 @@ FUZZ ?= 30s
 MODEL ?= 500000
 ATTACK ?= 5m
 # Modules through which limits are declared.
-DOORS = $(wildcard grpclimit policy examples/frameworks)
+DOORS = $(wildcard grpclimit policy cmd/sluiced examples/frameworks)
 MODULES = $(shell go list -m -f '{{.Dir}}')
 # What the playground is built with, from its lockfile.
 NODE_MODULES := playground/node_modules/.package-lock.json
@@ -61,6 +61,7 @@ fuzz: ## each fuzz target for 30 s, or for FUZZ: make fuzz FUZZ=5m
 	go test ./cmd/sluice -run '^$$' -fuzz '^FuzzPrintable$$' -fuzztime $(FUZZ) -fuzzminimizetime 5s
 	go test ./cmd/sluice/internal/accesslog -run '^$$' -fuzz '^FuzzParse$$' -fuzztime $(FUZZ) -fuzzminimizetime 5s
 	go test ./policy -run '^$$' -fuzz '^FuzzParse$$' -fuzztime $(FUZZ) -fuzzminimizetime 5s
+	go test ./policy/envoyfile -run '^$$' -fuzz '^FuzzParse$$' -fuzztime $(FUZZ) -fuzzminimizetime 5s
 
 cover: ## which lines and branches of the scripts the fast tests reach: a table, and tmp/coverage.html
 	go test ./scripttest -run '^TestCoverage$$' -v -count=1 -coverage-page=$(CURDIR)/tmp/coverage.html
@@ -81,6 +82,9 @@ attack: server ## 11 kinds of faults for 5 minutes, or for ATTACK (30m: a soak);
 
 load: server ## 100,000 requests to examples/api while its Redis is killed and restarted (half a minute)
 	go test ./examples/frameworks -run '^TestServerLoad$$' -v -count=1 -requests=100000
+
+serve: ## the rate limit service on an embedded Redis, with two example files (no server needed)
+	cd cmd/sluiced && go run . serve --embedded examples
 
 clients: clients-python clients-node clients-callers clients-bench ## what is for other languages: a row for each client
 

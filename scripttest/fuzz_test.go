@@ -245,7 +245,9 @@ func (z fuzzed) call(keys, args []string, now int64) (reply []int64, failed stri
 	}
 	run := z.compiled.Run
 	i, look := lookArg(z.script)
-	if decides(z.script) && i < len(args) && (args[i] == look || look == "0" && strings.Trim(args[i], "0") == "") {
+	isReport := reports(z.script) && len(args) > 1 && strings.Trim(args[1], "0") != ""
+	if !isReport && decides(z.script) && i < len(args) &&
+		(args[i] == look || look == "0" && strings.Trim(args[i], "0") == "") {
 		run = z.compiled.RunRO
 	}
 	before := z.redis.Snapshot()
