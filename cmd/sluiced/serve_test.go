@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -15,14 +14,18 @@ import (
 	"time"
 
 	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"github.com/redis/go-redis/v9/logging"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	grpcstatus "google.golang.org/grpc/status"
 
+	"github.com/sluice-redis/sluice/internal/program"
 	"github.com/sluice-redis/sluice/internal/redistest"
 )
+
+func init() { logging.Disable() } // as main does
 
 // output is what a program prints, while it runs.
 type output struct {
@@ -42,13 +45,7 @@ func (o *output) String() string {
 	return o.text.String()
 }
 
-// freePort is a port that nobody listens at.
-func freePort(t *testing.T) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	defer l.Close()
-	return l.Addr().String()
-}
+func freePort(t *testing.T) string { return "127.0.0.1:" + program.FreePort(t) }
 
 // eventually waits until a condition holds.
 func eventually(t *testing.T, what string, holds func() bool) {

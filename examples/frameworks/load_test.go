@@ -43,15 +43,16 @@ func TestServerLoad(t *testing.T) {
 			l := &load{granted: map[string][]audit.Spent{}}
 			var ended sync.WaitGroup
 			ended.Go(func() { l.run(address, uint64(c.requests)) })
-			l.killAndRestart(t, server, int64(c.requests))
+			l.killAndRestart(t, server, int64(c.requests), func(int64) {})
 			ended.Wait()
 			l.check(t, c.lost)
 		})
 	}
 }
 
-// killAndRestart kills the server several times, evenly over the load, and restarts it once it is missed.
-func (l *load) killAndRestart(t *testing.T, server *redistest.Server, requests int64) {
+// killAndRestart kills the server several times, evenly over the load, and restarts it once it is missed. It calls
+// after each time.
+func (l *load) killAndRestart(t *testing.T, server *redistest.Server, requests int64, after func(i int64)) {
 	t.Helper()
 	for i := range int64(kills) {
 		redistest.Await(t, "the next part of the load", func() bool { return l.answered.Load() >= requests*(i+1)/(kills+1) })
@@ -59,6 +60,7 @@ func (l *load) killAndRestart(t *testing.T, server *redistest.Server, requests i
 		before := l.unavailable.Load()
 		redistest.Await(t, "answers without Redis", func() bool { return l.unavailable.Load() >= before+50 })
 		server.Restart(t)
+		after(i)
 	}
 	l.up.Store(time.Now().UnixNano())
 }

@@ -4,10 +4,15 @@ package program
 import (
 	"bufio"
 	"bytes"
+	"fmt"
 	"io"
+	"math/rand/v2"
+	"net"
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -84,4 +89,81 @@ func do(tb testing.TB, request *http.Request) *http.Response {
 	}
 	tb.Cleanup(func() { _ = response.Body.Close() })
 	return response
+}
+
+// StartIn starts a program on PATH in a folder, which is its home as well. It is killed when the test ends; if the test
+// has failed, what it said is logged. If there is no such program, the test is skipped, and fails in CI.
+func StartIn(tb testing.TB, folder string, command ...string) {
+	tb.Helper()
+	binary, err := exec.LookPath(command[0])
+	if err != nil {
+		missing(tb, command[0]+" is not on PATH: make proxies installs it")
+	}
+	cmd := exec.Command(binary, command[1:]...)
+	var out bytes.Buffer
+	cmd.Dir, cmd.Stdout, cmd.Stderr = folder, &out, &out
+	cmd.Env = append(os.Environ(), "HOME="+folder, "XDG_DATA_HOME="+folder, "XDG_CONFIG_HOME="+folder)
+	if err := cmd.Start(); err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		if tb.Failed() {
+			tb.Logf("%s said:\n%s", command[0], &out)
+		}
+	})
+}
+
+var block = regexp.MustCompile("(?s)```\\w+ (\\S+)\n(.*?)```")
+
+// Files returns the files that a Markdown page shows, by the names behind the languages of their blocks.
+func Files(tb testing.TB, page string) map[string]string {
+	tb.Helper()
+	text, err := os.ReadFile(page)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	found := map[string]string{}
+	for _, m := range block.FindAllStringSubmatch(string(text), -1) {
+		found[m[1]] = m[2]
+	}
+	return found
+}
+
+var port = regexp.MustCompile(`\b[0-9]{4}\b`)
+
+// WithPorts returns a text with other ports, by those of the text.
+func WithPorts(text string, ports map[string]string) string {
+	return port.ReplaceAllStringFunc(text, func(shown string) string {
+		if own, found := ports[shown]; found {
+			return own
+		}
+		return shown
+	})
+}
+
+// FreePort is a port of 127.0.0.1 that nobody listens at. It is below those that systems give to clients, so that none
+// takes it before it is used.
+func FreePort(tb testing.TB) string {
+	tb.Helper()
+	for range 100 {
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 20_000+rand.IntN(12_000)))
+		if err == nil {
+			defer l.Close()
+			_, free, _ := net.SplitHostPort(l.Addr().String())
+			return free
+		}
+	}
+	tb.Fatal("no free port")
+	return ""
+}
+
+// missing skips a test for which a program is missing. In CI it fails the test.
+func missing(tb testing.TB, why string) {
+	tb.Helper()
+	if os.Getenv("CI") != "" {
+		tb.Fatal(why)
+	}
+	tb.Skip(why)
 }

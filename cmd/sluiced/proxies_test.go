@@ -1,0 +1,249 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/sluice-redis/sluice/internal/program"
+	"github.com/sluice-redis/sluice/internal/redistest"
+)
+
+// proxy is how a configuration of docs/serve.md is run.
+type proxy struct {
+	name    string
+	command []string // in a folder with the files of the page
+	extra   []string // flags of sluiced
+	limits  string   // the file of the page that sluiced serves
+	header  string   // names the limit, in denials
+	down    int      // status without sluiced
+}
+
+// The files of the page are for a limit of five a minute: these wait less.
+var proxies = []proxy{
+	{"envoy", []string{"envoy", "-c", "envoy.yaml", "--disable-hot-restart", "--concurrency", "1", "-l", "error"},
+		nil, "limits.yaml", "X-Ratelimit-Limit", 503},
+	{"ext_authz", []string{"envoy", "-c", "envoy-ext_authz.yaml", "--disable-hot-restart", "--concurrency", "1", "-l", "error"},
+		nil, "login.yaml", "Ratelimit-Policy", 503},
+	{"nginx", []string{"nginx", "-p", ".", "-c", "nginx.conf", "-e", "stderr", "-g", "daemon off; master_process off; pid nginx.pid;"},
+		[]string{"--auth-status", "login=403"}, "login.yaml", "Ratelimit-Policy", 503},
+	{"caddy", []string{"caddy", "run", "--adapter", "caddyfile", "--config", "Caddyfile"},
+		nil, "login.yaml", "Ratelimit-Policy", 502},
+	{"haproxy", []string{"haproxy", "-db", "-f", "haproxy.cfg"}, nil, "login.yaml", "Ratelimit-Policy", 503},
+}
+
+// Each proxy, with its configuration of docs/serve.md: what a client sees of it when a limit is full, when Redis or
+// sluiced are down, and when the files change.
+func TestProxies(t *testing.T) {
+	for _, p := range proxies {
+		t.Run(p.name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, p)
+			r.isLimited(t, "3")
+			r.outlivesRedis(t)
+			r.reloads(t)
+			r.outlivesSluiced(t)
+		})
+	}
+}
+
+// rig is a proxy before an application, with sluiced and Redis beside it.
+type rig struct {
+	proxy
+	dir, url string
+	redis    *redistest.Server
+	ports    map[string]string // by the port of the page
+	stop     func()            // ends sluiced
+	served   atomic.Int64      // requests that the application has seen
+	asked    int64
+}
+
+func newRig(t *testing.T, p proxy) *rig {
+	t.Helper()
+	r := &rig{proxy: p, dir: t.TempDir(), redis: redistest.Start(t)}
+	app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { r.served.Add(1) }))
+	t.Cleanup(app.Close)
+	r.ports = map[string]string{"3000": app.URL[strings.LastIndex(app.URL, ":")+1:]}
+	for _, port := range []string{"8000", "8080", "8081"} {
+		r.ports[port] = program.FreePort(t)
+	}
+	r.url = "http://127.0.0.1:" + r.ports["8000"]
+	for name, text := range pageFiles(t) {
+		r.write(t, name, text)
+	}
+	r.start(t)
+	program.StartIn(t, r.dir, p.command...)
+	return r
+}
+
+// pageFiles returns the files that docs/serve.md shows, and those that it describes.
+func pageFiles(t testing.TB) map[string]string {
+	found := program.Files(t, "../../docs/serve.md")
+	before, rest, _ := strings.Cut(found["envoy.yaml"], "                  - name: envoy.filters.http.ratelimit\n")
+	_, after, _ := strings.Cut(rest, "                  - name: envoy.filters.http.router\n")
+	filter := "- " + strings.ReplaceAll(strings.TrimSpace(found["ext_authz.yaml"]), "\n", "\n  ")
+	after = strings.Replace(after, "port_value: 8081", "port_value: 8080", 1)
+	options := regexp.MustCompile(`(?s)      typed_extension_protocol_options:.*?(      load_assignment)`)
+	found["envoy-ext_authz.yaml"] = before + strings.ReplaceAll("\n"+filter, "\n", "\n                  ")[1:] +
+		"\n                  - name: envoy.filters.http.router\n" + options.ReplaceAllString(after, "$1")
+	found["Caddyfile"] = "{\n\tadmin off\n}\n" + found["Caddyfile"]
+	return found
+}
+
+// write writes a file of the page with the ports of this test, short windows, and times that a busy machine keeps.
+func (r *rig) write(t *testing.T, name, text string) {
+	text = strings.NewReplacer("[5/1m,", "[3/2s,", "minute, requests_per_unit: 5}", "second, requests_per_unit: 3}",
+		"0.02s", "5s", "0.2s", "5s", "_timeout 1s", "_timeout 5s", "timeout = 1000", "timeout = 5000").Replace(program.WithPorts(text, r.ports))
+	must(t, os.WriteFile(filepath.Join(r.dir, name), []byte(text), 0o600))
+}
+
+// start starts sluiced, and sets what stops it.
+func (r *rig) start(t *testing.T) {
+	out, ended := &output{}, make(chan int, 1)
+	ctx, cancel := context.WithCancel(context.Background())
+	args := append([]string{"serve", "--redis", "redis://" + r.redis.Addr, "--grpc", "127.0.0.1:" + r.ports["8081"],
+		"--http", "127.0.0.1:" + r.ports["8080"], "--admin", "", "--timeout", "3s", "--reload", "100ms", "--drain", "0s",
+		"--headers", "draft"}, r.extra...)
+	if r.limits == "limits.yaml" {
+		args[len(args)-1] = "none"
+	}
+	a := app{stdout: out, stderr: out, getenv: func(string) string { return "" }}
+	go func() { ended <- a.run(ctx, append(args, filepath.Join(r.dir, r.limits))) }()
+	r.stop = func() {
+		cancel()
+		if status := <-ended; status != exitDone {
+			t.Errorf("sluiced ended with %d: %s", status, out)
+		}
+		ended <- 0 // for the next
+	}
+	t.Cleanup(func() { r.stop() })
+}
+
+// get asks the proxy for /login, from an address of the loopback network, with a header that claims another one each time.
+func (r *rig) get(from string) *http.Response {
+	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
+	client := &http.Client{Transport: &http.Transport{DialContext: dialer.DialContext, DisableKeepAlives: true}}
+	request, _ := http.NewRequest(http.MethodGet, r.url+"/login", http.NoBody)
+	r.asked++
+	request.Header.Set("X-Forwarded-For", fmt.Sprintf("198.18.%d.%d", r.asked/250, r.asked%250))
+	response, err := client.Do(request)
+	if err != nil {
+		return &http.Response{}
+	}
+	defer response.Body.Close()
+	_, _ = io.Copy(io.Discard, response.Body)
+	return response
+}
+
+const client, other = "127.0.0.2", "127.0.0.3"
+
+// becomes waits for a status.
+func (r *rig) becomes(t *testing.T, from string, status int) {
+	t.Helper()
+	last := 0
+	for range 500 {
+		if last = r.get(from).StatusCode; last == status {
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	t.Fatalf("%d, and not %d within 10 s", last, status)
+}
+
+// deny asks until the client is denied, and returns that answer and how many were granted.
+func (r *rig) deny(t *testing.T) (*http.Response, int) {
+	t.Helper()
+	for granted := range 1000 {
+		switch response := r.get(client); response.StatusCode {
+		case 200:
+		case 429:
+			return response, granted
+		default:
+			t.Fatalf("%d after %d granted, want 200 or 429", response.StatusCode, granted)
+		}
+	}
+	t.Fatal("1000 granted")
+	return nil, 0
+}
+
+// isLimited checks that a limit holds: denials say how long to wait, are not seen by the application, and deny nobody
+// else; and who waits is granted.
+func (r *rig) isLimited(t *testing.T, limit string) {
+	t.Helper()
+	r.becomes(t, other, 200)
+	time.Sleep(2100 * time.Millisecond)
+	before := r.served.Load()
+	response, granted := r.deny(t)
+	if granted < 3 || r.served.Load() != before+int64(granted) {
+		t.Errorf("%d granted, and the application saw %d", granted, r.served.Load()-before)
+	}
+	wait, err := strconv.Atoi(response.Header.Get("Retry-After"))
+	if err != nil || wait < 1 || wait > 3 {
+		t.Errorf("Retry-After %q", response.Header.Get("Retry-After"))
+	}
+	if !strings.Contains(response.Header.Get(r.header), limit) {
+		t.Errorf("%s %q, want a limit of %s", r.header, response.Header.Get(r.header), limit)
+	}
+	if got := r.get(other).StatusCode; got != 200 {
+		t.Errorf("another client: %d", got)
+	}
+	time.Sleep(time.Duration(wait) * time.Second)
+	if got := r.get(client).StatusCode; got != 200 {
+		t.Errorf("after Retry-After: %d", got)
+	}
+}
+
+// outlivesRedis checks that nothing is let through without Redis, and that all is well after it.
+func (r *rig) outlivesRedis(t *testing.T) {
+	t.Helper()
+	r.redis.Kill()
+	before := r.served.Load()
+	for range 3 {
+		if got := r.get(client).StatusCode; got != 503 || r.served.Load() != before {
+			t.Errorf("without Redis: %d, and the application saw %d", got, r.served.Load()-before)
+		}
+	}
+	r.redis.Restart(t)
+	r.becomes(t, other, 200)
+}
+
+// reloads checks that a changed file is applied.
+func (r *rig) reloads(t *testing.T) {
+	t.Helper()
+	path := filepath.Join(r.dir, r.limits)
+	text, err := os.ReadFile(path)
+	must(t, err)
+	changed := strings.NewReplacer("[3/2s,", "[4/2s,", "requests_per_unit: 3}", "requests_per_unit: 4}").Replace(string(text))
+	must(t, os.WriteFile(path, []byte(changed), 0o600))
+	for range 100 {
+		response, _ := r.deny(t)
+		if strings.Contains(response.Header.Get(r.header), "4") {
+			return
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	t.Error("the new file is not applied")
+}
+
+// outlivesSluiced checks what the proxy does without sluiced, and that it finds it again.
+func (r *rig) outlivesSluiced(t *testing.T) {
+	t.Helper()
+	r.stop()
+	before := r.served.Load()
+	if got := r.get(other).StatusCode; got != r.down || r.served.Load() != before {
+		t.Errorf("without sluiced: %d, want %d, and the application saw %d", got, r.down, r.served.Load()-before)
+	}
+	r.start(t)
+	r.becomes(t, other, 200)
+}
