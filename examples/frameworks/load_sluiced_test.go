@@ -26,7 +26,7 @@ descriptors:
 // TestServerLoadSluiced is TestServerLoad through Envoy and two sluiced, which are restarted one at a time as well.
 // Envoy's configuration is that of docs/serve.md.
 func TestServerLoadSluiced(t *testing.T) {
-	binary := program.Build(t, "../../cmd/sluiced", ".")
+	binary := program.Build(t, "../../cmd/sluiced", "github.com/sluice-redis/sluice/cmd/sluiced")
 	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
 	app := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	t.Cleanup(app.Close)

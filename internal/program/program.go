@@ -97,7 +97,7 @@ func StartIn(tb testing.TB, folder string, command ...string) {
 	tb.Helper()
 	binary, err := exec.LookPath(command[0])
 	if err != nil {
-		missing(tb, command[0]+" is not on PATH: make proxies installs it")
+		missing(tb, command[0]+" is not on PATH: make envoy installs Envoy, a package manager the others")
 	}
 	cmd := exec.Command(binary, command[1:]...)
 	var out bytes.Buffer
