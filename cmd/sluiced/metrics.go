@@ -29,6 +29,8 @@ type metrics struct {
 	refusals  metric.Int64Counter
 	reloads   metric.Int64Counter
 	loadedAt  metric.Float64Gauge
+	refused   metric.Int64Gauge // of files
+	redisUp   metric.Int64Gauge
 
 	sets sync.Map // labels -> metric.MeasurementOption: they are the same in most calls
 }
@@ -39,7 +41,8 @@ type labels struct{ domain, limit, outcome string }
 // newMetrics makes the instruments.
 func newMetrics() (*metrics, error) {
 	m := &metrics{registry: prometheus.NewRegistry()}
-	exporter, err := otelprometheus.New(otelprometheus.WithRegisterer(m.registry), otelprometheus.WithoutScopeInfo())
+	exporter, err := otelprometheus.New(otelprometheus.WithRegisterer(m.registry), otelprometheus.WithoutScopeInfo(),
+		otelprometheus.WithoutTargetInfo())
 	if err != nil {
 		return nil, err
 	}
@@ -72,6 +75,14 @@ func (m *metrics) instruments(meter metric.Meter) (err error) {
 	}
 	if m.loadedAt, err = meter.Float64Gauge("sluiced.files.applied", metric.WithUnit("s"),
 		metric.WithDescription("When the files were last applied, in seconds since 1970.")); err != nil {
+		return err
+	}
+	if m.refused, err = meter.Int64Gauge("sluiced.files.refused",
+		metric.WithDescription("1 while the files are wrong and the limits of before hold.")); err != nil {
+		return err
+	}
+	if m.redisUp, err = meter.Int64Gauge("sluiced.redis.up",
+		metric.WithDescription("1 while Redis answers and has the scripts.")); err != nil {
 		return err
 	}
 	info, err := meter.Int64Gauge("sluiced.build.info", metric.WithDescription("The version, as a label."))
@@ -120,18 +131,28 @@ func (m *metrics) set(l labels) metric.AddOption {
 	return made
 }
 
-func (m *metrics) refused(ctx context.Context, why string) {
+func (m *metrics) refuse(ctx context.Context, why string) {
 	m.refusals.Add(ctx, 1, metric.WithAttributes(attribute.String("reason", why)))
 }
 
 func (m *metrics) reloaded(err error) {
-	result, ctx := "applied", context.Background()
+	result, refused, ctx := "applied", int64(0), context.Background()
 	if err != nil {
-		result = "refused"
+		result, refused = "refused", 1
 	} else {
 		m.loadedAt.Record(ctx, float64(time.Now().Unix()))
 	}
+	m.refused.Record(ctx, refused)
 	m.reloads.Add(ctx, 1, metric.WithAttributes(attribute.String("result", result)))
+}
+
+// probed notes whether Redis answers.
+func (m *metrics) probed(up bool) {
+	value := int64(0)
+	if up {
+		value = 1
+	}
+	m.redisUp.Record(context.Background(), value)
 }
 
 func (m *metrics) handler() http.Handler {

@@ -32,15 +32,18 @@ type proxy struct {
 
 // The files of the page are for a limit of five a minute: these wait less.
 var proxies = []proxy{
-	{"envoy", []string{"envoy", "-c", "envoy.yaml", "--disable-hot-restart", "--concurrency", "1", "-l", "error"},
-		nil, "limits.yaml", "X-Ratelimit-Limit", 503},
-	{"ext_authz", []string{"envoy", "-c", "envoy-ext_authz.yaml", "--disable-hot-restart", "--concurrency", "1", "-l", "error"},
-		nil, "login.yaml", "Ratelimit-Policy", 503},
-	{"nginx", []string{"nginx", "-p", ".", "-c", "nginx.conf", "-e", "stderr", "-g", "daemon off; master_process off; pid nginx.pid;"},
+	{"envoy", runEnvoy("envoy.yaml"), nil, "limits.yaml", "X-Ratelimit-Limit", 503},
+	{"ext_authz", runEnvoy("envoy-ext_authz.yaml"), nil, "login.yaml", "Ratelimit-Policy", 503},
+	{"nginx", []string{"nginx", "-p", ".", "-c", "nginx.conf", "-e", "stderr",
+		"-g", "daemon off; master_process off; pid nginx.pid;"},
 		[]string{"--auth-status", "login=403"}, "login.yaml", "Ratelimit-Policy", 503},
 	{"caddy", []string{"caddy", "run", "--adapter", "caddyfile", "--config", "Caddyfile"},
 		nil, "login.yaml", "Ratelimit-Policy", 502},
 	{"haproxy", []string{"haproxy", "-db", "-f", "haproxy.cfg"}, nil, "login.yaml", "Ratelimit-Policy", 503},
+}
+
+func runEnvoy(file string) []string {
+	return []string{"envoy", "-c", file, "--disable-hot-restart", "--concurrency", "1", "-l", "error"}
 }
 
 // Each proxy, with its configuration of docs/serve.md: what a client sees of it when a limit is full, when Redis or
@@ -103,8 +106,9 @@ func pageFiles(t testing.TB) map[string]string {
 
 // write writes a file of the page with the ports of this test, short windows, and times that a busy machine keeps.
 func (r *rig) write(t *testing.T, name, text string) {
+	text = program.WithPorts(text, r.ports)
 	text = strings.NewReplacer("[5/1m,", "[3/2s,", "minute, requests_per_unit: 5}", "second, requests_per_unit: 3}",
-		"0.02s", "5s", "0.2s", "5s", "_timeout 1s", "_timeout 5s", "timeout = 1000", "timeout = 5000").Replace(program.WithPorts(text, r.ports))
+		"0.02s", "5s", "0.2s", "5s", "_timeout 1s", "_timeout 5s", "timeout = 1000", "timeout = 5000").Replace(text)
 	must(t, os.WriteFile(filepath.Join(r.dir, name), []byte(text), 0o600))
 }
 
@@ -130,7 +134,8 @@ func (r *rig) start(t *testing.T) {
 	t.Cleanup(func() { r.stop() })
 }
 
-// get asks the proxy for /login, from an address of the loopback network, with a header that claims another one each time.
+// get asks the proxy for /login, from an address of the loopback network, with a header that claims another one each
+// time.
 func (r *rig) get(from string) *http.Response {
 	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
 	client := &http.Client{Transport: &http.Transport{DialContext: dialer.DialContext, DisableKeepAlives: true}}
@@ -224,8 +229,8 @@ func (r *rig) reloads(t *testing.T) {
 	path := filepath.Join(r.dir, r.limits)
 	text, err := os.ReadFile(path)
 	must(t, err)
-	changed := strings.NewReplacer("[3/2s,", "[4/2s,", "requests_per_unit: 3}", "requests_per_unit: 4}").Replace(string(text))
-	must(t, os.WriteFile(path, []byte(changed), 0o600))
+	change := strings.NewReplacer("[3/2s,", "[4/2s,", "requests_per_unit: 3}", "requests_per_unit: 4}")
+	must(t, os.WriteFile(path, []byte(change.Replace(string(text))), 0o600))
 	for range 100 {
 		response, _ := r.deny(t)
 		if strings.Contains(response.Header.Get(r.header), "4") {

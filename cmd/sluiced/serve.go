@@ -274,6 +274,7 @@ func (s *server) probe(ctx context.Context) {
 			lastErr = ""
 			s.log.Info("ready")
 		}
+		s.metrics.probed(err == nil)
 		if s.ready.Store(err == nil); !s.ending.Load() {
 			s.setHealth(err == nil)
 		}

@@ -52,7 +52,7 @@ func (s *service) answer(ctx context.Context, r *ratelimitv3.RateLimitRequest) (
 	case s.calls <- struct{}{}:
 		defer func() { <-s.calls }()
 	default:
-		s.metrics.refused(ctx, "busy")
+		s.metrics.refuse(ctx, "busy")
 		return nil, errBusy
 	}
 	began := time.Now()
@@ -60,7 +60,7 @@ func (s *service) answer(ctx context.Context, r *ratelimitv3.RateLimitRequest) (
 	defer cancel()
 	c, err := s.limits.current.Load().newCall(r)
 	if err != nil {
-		s.metrics.refused(ctx, "malformed")
+		s.metrics.refuse(ctx, "malformed")
 		return nil, err
 	}
 	err = c.decide(ctx, s.limits.loader)

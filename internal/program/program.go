@@ -95,14 +95,9 @@ func do(tb testing.TB, request *http.Request) *http.Response {
 // has failed, what it said is logged. If there is no such program, the test is skipped, and fails in CI.
 func StartIn(tb testing.TB, folder string, command ...string) {
 	tb.Helper()
-	binary, err := exec.LookPath(command[0])
-	if err != nil {
-		missing(tb, command[0]+" is not on PATH: make envoy installs Envoy, a package manager the others")
-	}
-	cmd := exec.Command(binary, command[1:]...)
+	cmd := inFolder(tb, folder, command)
 	var out bytes.Buffer
-	cmd.Dir, cmd.Stdout, cmd.Stderr = folder, &out, &out
-	cmd.Env = append(os.Environ(), "HOME="+folder, "XDG_DATA_HOME="+folder, "XDG_CONFIG_HOME="+folder)
+	cmd.Stdout, cmd.Stderr = &out, &out
 	if err := cmd.Start(); err != nil {
 		tb.Fatal(err)
 	}
@@ -113,6 +108,28 @@ func StartIn(tb testing.TB, folder string, command ...string) {
 			tb.Logf("%s said:\n%s", command[0], &out)
 		}
 	})
+}
+
+// Run is StartIn for a program that ends by itself. It returns what it said.
+func Run(tb testing.TB, folder string, command ...string) []byte {
+	tb.Helper()
+	out, err := inFolder(tb, folder, command).CombinedOutput()
+	if err != nil {
+		tb.Errorf("%s: %v\n%s", command[0], err, out)
+	}
+	return out
+}
+
+func inFolder(tb testing.TB, folder string, command []string) *exec.Cmd {
+	tb.Helper()
+	binary, err := exec.LookPath(command[0])
+	if err != nil {
+		missing(tb, command[0]+" is not on PATH: make envoy installs Envoy, a package manager the others")
+	}
+	cmd := exec.Command(binary, command[1:]...)
+	cmd.Dir = folder
+	cmd.Env = append(os.Environ(), "HOME="+folder, "XDG_DATA_HOME="+folder, "XDG_CONFIG_HOME="+folder)
+	return cmd
 }
 
 var block = regexp.MustCompile("(?s)```\\w+ (\\S+)\n(.*?)```")

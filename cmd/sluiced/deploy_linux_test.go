@@ -1,0 +1,199 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/sluice-redis/sluice/internal/program"
+)
+
+const deploy = "../../deploy/"
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	must(t, err)
+	return string(text)
+}
+
+var buildLine = regexp.MustCompile(`RUN (CGO_ENABLED=0 go build -C cmd/sluiced .*) -o /out/sluiced \.`)
+
+// The binary of deploy/Containerfile runs alone: as a user without a name, in a root that holds nothing but a file of
+// limits and that it may not write to. (Where the test may not change its root, in the root of the system.)
+func TestContainer(t *testing.T) {
+	file := read(t, deploy+"Containerfile")
+	line := buildLine.FindStringSubmatch(file)
+	const end = "USER 65532:65532\nEXPOSE 8080 8081 9090\nENTRYPOINT [\"/sluiced\"]\nCMD [\"serve\", \"/etc/sluiced\"]\n"
+	if line == nil || !strings.HasSuffix(file, end) {
+		t.Fatalf("not the Containerfile that this test knows:\n%s", file)
+	}
+	root := t.TempDir()
+	build := exec.Command("sh", "-c", line[1]+" -o "+filepath.Join(root, "sluiced")+" .")
+	build.Dir = "../.."
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	binary, err := elf.Open(filepath.Join(root, "sluiced"))
+	must(t, err)
+	defer binary.Close()
+	if slices.ContainsFunc(binary.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP }) {
+		t.Error("the binary wants a dynamic loader")
+	}
+	must(t, os.MkdirAll(filepath.Join(root, "etc", "sluiced"), 0o755))
+	must(t, os.WriteFile(filepath.Join(root, "etc", "sluiced", "x.yaml"), fmt.Appendf(nil, oneRule, 1), 0o644))
+
+	addr, out := freePort(t), &output{}
+	cmd := exec.Command(filepath.Join(root, "sluiced"), "serve", filepath.Join(root, "etc", "sluiced"))
+	if os.Getuid() == 0 {
+		cmd.Path, cmd.Args, cmd.Dir = "/sluiced", []string{"/sluiced", "serve", "/etc/sluiced"}, "/"
+		cmd.SysProcAttr = &syscall.SysProcAttr{
+			Chroot: root, Credential: &syscall.Credential{Uid: 65532, Gid: 65532, NoSetGroups: true},
+		}
+		must(t, os.Chmod(root, 0o755))
+	}
+	cmd.Env = []string{"SLUICED_EMBEDDED=true", "SLUICED_HTTP=" + addr, "SLUICED_GRPC=" + freePort(t),
+		"SLUICED_ADMIN=" + freePort(t), "SLUICED_DRAIN=0s", "SLUICED_TIMEOUT=5s"}
+	cmd.Stdout, cmd.Stderr = out, out
+	must(t, cmd.Start())
+	t.Cleanup(func() {
+		if _ = cmd.Process.Kill(); t.Failed() {
+			t.Log(out)
+		}
+	})
+	const ask = `{"domain": "d", "descriptors": [{"entries": [{"key": "a", "value": "1"}]}]}`
+	for _, want := range []int{200, 429} {
+		eventually(t, fmt.Sprint(want), func() bool {
+			response, err := http.Post("http://"+addr+"/json", "application/json", strings.NewReader(ask))
+			if err != nil {
+				return false
+			}
+			return response.Body.Close() == nil && response.StatusCode == want
+		})
+	}
+	must(t, cmd.Process.Signal(syscall.SIGTERM))
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// A manifest is what the test reads of an object in deploy/kubernetes.yaml.
+type manifest struct {
+	Kind string
+	Data map[string]string
+	Spec struct {
+		ClusterIP    string
+		MinAvailable int
+		Replicas     int
+		Template     struct {
+			Spec struct {
+				TerminationGracePeriodSeconds int
+				SecurityContext               struct{ RunAsNonRoot bool }
+				Containers                    []struct {
+					Args            []string
+					Env             []struct{ Name string }
+					Ports           []struct{ ContainerPort int }
+					LivenessProbe   struct{ HTTPGet struct{ Path string } }
+					ReadinessProbe  struct{ HTTPGet struct{ Path string } }
+					SecurityContext struct {
+						ReadOnlyRootFilesystem   bool
+						AllowPrivilegeEscalation *bool
+						Capabilities             struct{ Drop []string }
+					}
+				}
+			}
+		}
+	}
+}
+
+// deploy/kubernetes.yaml asks for what sluiced has.
+func TestKubernetes(t *testing.T) {
+	objects := map[string]manifest{}
+	text := strings.NewReplacer("httpGet", "httpget").Replace(read(t, deploy+"kubernetes.yaml"))
+	for part := range strings.SplitSeq(strings.ToLower(text), "\n---\n") {
+		var m manifest
+		must(t, yaml.Load([]byte(part), &m))
+		objects[m.Kind] = m
+	}
+	limits := []byte(objects["configmap"].Data["limits.yaml"])
+	if _, err := parseFiles(map[string][]byte{"limits.yaml": limits}); err != nil {
+		t.Error(err)
+	}
+	pod := objects["deployment"].Spec.Template.Spec
+	c := pod.Containers[0]
+	s := c.SecurityContext
+	if !pod.SecurityContext.RunAsNonRoot || !s.ReadOnlyRootFilesystem || s.AllowPrivilegeEscalation == nil ||
+		*s.AllowPrivilegeEscalation || !slices.Equal(s.Capabilities.Drop, []string{"all"}) {
+		t.Errorf("the rights are %+v", s)
+	}
+	if c.LivenessProbe.HTTPGet.Path != "/healthz" || c.ReadinessProbe.HTTPGet.Path != "/readyz" {
+		t.Errorf("the probes are %+v", c)
+	}
+	if objects["service"].Spec.ClusterIP != "none" || objects["poddisruptionbudget"].Spec.MinAvailable < 1 ||
+		objects["deployment"].Spec.Replicas <= objects["poddisruptionbudget"].Spec.MinAvailable {
+		t.Error("want a headless Service, and a budget that leaves one instance and lets the others go")
+	}
+	environment := map[string]string{"SLUICED_REDIS": "rediss://:secret@redis:6379"}
+	for _, e := range c.Env {
+		environment[strings.ToUpper(e.Name)] = "not a value"
+	}
+	a := app{getenv: func(name string) string { return environment[name] }}
+	if _, err := a.parseServe(c.Args[1:]); len(c.Env) > 0 && err == nil {
+		t.Errorf("sluiced does not read a variable of %v", c.Env)
+	}
+	environment = map[string]string{}
+	settings, err := a.parseServe(c.Args[1:])
+	must(t, err)
+	ports := []string{settings.grpc, settings.http, settings.admin}
+	for _, p := range c.Ports {
+		if !slices.Contains(ports, fmt.Sprintf(":%d", p.ContainerPort)) {
+			t.Errorf("sluiced does not listen at %d", p.ContainerPort)
+		}
+	}
+	if need := (settings.drain + drainTime).Seconds(); float64(pod.TerminationGracePeriodSeconds) <= need {
+		t.Errorf("%d s to end, want more than %v", pod.TerminationGracePeriodSeconds, need)
+	}
+}
+
+var metricName = regexp.MustCompile(`sluiced?_[a-z_]+`)
+
+// The alerts fire when they should, and alerts and dashboard ask for metrics that there are.
+func TestMetricsOfDeploy(t *testing.T) {
+	for _, args := range [][]string{{"check", "prometheus-rules.yaml"}, {"test", "prometheus-rules_test.yaml"}} {
+		if out := program.Run(t, deploy, "promtool", args[0], "rules", args[1]); !bytes.Contains(out, []byte("SUCCESS")) {
+			t.Errorf("promtool %v: %s", args, out)
+		}
+	}
+	s, _ := newService(t, map[string]string{"x.yaml": fmt.Sprintf(oneRule, 1)})
+	_, err := s.answer(context.Background(), request(t, "a=1"))
+	must(t, err)
+	s.metrics.refuse(context.Background(), "busy")
+	s.metrics.reloaded(errors.New("wrong"))
+	s.metrics.reloaded(nil)
+	s.metrics.probed(true)
+	known := scrape(t, s.metrics)
+	for _, file := range []string{"prometheus-rules.yaml", "grafana.json"} {
+		names := metricName.FindAllString(read(t, deploy+file), -1)
+		if len(names) < 7 {
+			t.Errorf("%s: only %d metrics", file, len(names))
+		}
+		for _, name := range names {
+			if !strings.Contains(known, name) {
+				t.Errorf("%s: no metric %s in\n%s", file, name, known)
+			}
+		}
+	}
+}
