@@ -27,21 +27,27 @@ func (r *peerRun) audit(ctx context.Context, on *server, windows []time.Duration
 		if err != nil {
 			return nil, err
 		}
-		attacks := make([]Audit, len(phases))
-		var wg sync.WaitGroup
-		for i, phase := range phases {
-			subject := fmt.Sprintf("%s %s %g", r.name, window, phase)
-			wg.Go(func() { attacks[i] = attack(ctx, decide, subject, window, phase) })
-		}
-		wg.Wait()
-		audit := Audit{Window: window, Limit: fullLimit}
-		for _, a := range attacks {
-			audit.Most = max(audit.Most, a.Most)
-			audit.Failed += a.Failed
-		}
+		audit := attacks(ctx, decide, r.name, fullLimit, window)
 		audits = append(audits, audit)
 	}
 	return audits, nil
+}
+
+// attacks is the most of one attack for each phase.
+func attacks(ctx context.Context, decide decider, name string, limit int64, window time.Duration) Audit {
+	found := make([]Audit, len(phases))
+	var wg sync.WaitGroup
+	for i, phase := range phases {
+		subject := fmt.Sprintf("%s %s %g", name, window, phase)
+		wg.Go(func() { found[i] = attack(ctx, decide, subject, window, phase) })
+	}
+	wg.Wait()
+	audit := Audit{Window: window, Limit: limit}
+	for _, a := range found {
+		audit.Most = max(audit.Most, a.Most)
+		audit.Failed += a.Failed
+	}
+	return audit
 }
 
 // A grant happened between these times.

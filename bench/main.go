@@ -3,6 +3,7 @@
 //
 //	go run . [-only server|worst|many|returns|functions|bytes|slots|go|peers|http] [-quick] [-out directory]
 //	go run . -only languages    # the limiters of other languages, into the same files
+//	go run . -only serve        # the rate limit service beside envoyproxy/ratelimit, into results.json and docs/serve.md
 //	go run . readme             # the picture and the pages again, from results.json
 package main
 
@@ -37,6 +38,9 @@ type bench struct {
 	agedAt  time.Time     // when they have
 	audited time.Duration // window of these limiters' audits
 
+	services  []string      // that are compared; sluiced is the first
+	serveSpan time.Duration // length of a load on one of them in a round
+
 	begun time.Time
 	asked int // calls that were measured one at a time
 }
@@ -47,6 +51,7 @@ func full() *bench {
 		rounds: 25, calls: 400, mostLive: 1e6, repeats: 5, worstSizes: []int64{1e4, 1e5, 1e6},
 		loadSpan: 150 * time.Millisecond, windows: []time.Duration{time.Second, 500 * time.Millisecond},
 		expired: 1e5, expiry: 6 * time.Minute, audited: 3 * time.Second,
+		services: []string{sluiced, theirServer, emptyServer}, serveSpan: 500 * time.Millisecond,
 	}
 }
 
@@ -55,6 +60,7 @@ func quick() *bench {
 		rounds: 1, calls: 40, mostLive: 1e4, repeats: 1, worstSizes: []int64{1e4},
 		loadSpan: 5 * time.Millisecond, windows: []time.Duration{100 * time.Millisecond},
 		expired: 1e3, expiry: 90 * time.Second, audited: time.Second,
+		services: []string{sluiced, emptyServer}, serveSpan: 20 * time.Millisecond,
 	}
 }
 
@@ -66,11 +72,16 @@ func (b *bench) progress(format string, args ...any) {
 // The sections of a run.
 var sections = []string{"server", "worst", "many", "returns", "functions", "bytes", "slots", "go", "peers", "http"}
 
-// languages is a section by itself: it needs the interpreters of other languages.
-const languages = "languages"
+// extras are sections by themselves: they need the interpreters of other languages, and a program that is not ours.
+const (
+	languages = "languages"
+	services  = "serve"
+)
+
+var extras = []string{languages, services}
 
 func (b *bench) runs(section string) bool {
-	return b.only == "" && section != languages || b.only == section
+	return b.only == "" && !slices.Contains(extras, section) || b.only == section
 }
 
 // run measures what is asked for.
@@ -132,6 +143,9 @@ func (b *bench) run(ctx context.Context) (*Results, error) {
 	if err == nil && b.runs(languages) {
 		r.Languages, err = b.languages(ctx)
 	}
+	if err == nil && b.runs(services) {
+		r.Serve, err = b.serve(ctx)
+	}
 	r.Targets = r.targets()
 	if b.only != "" {
 		r.Targets = slices.DeleteFunc(r.Targets, func(t Target) bool { return t.Missing })
@@ -148,7 +162,7 @@ func main() {
 
 func command(args []string) error {
 	flags := flag.NewFlagSet("bench", flag.ExitOnError)
-	only := flags.String("only", "", "measure one section: "+strings.Join(append(sections, languages), ", "))
+	only := flags.String("only", "", "measure one section: "+strings.Join(slices.Concat(sections, extras), ", "))
 	short := flags.Bool("quick", false, "show that everything works; the figures are worth nothing")
 	out := flags.String("out", "",
 		"write results.json and results.svg to this directory (whole runs: here, README and docs)")
@@ -160,15 +174,15 @@ func command(args []string) error {
 		}
 		return errors.Join(r.draw("results.svg"), r.writePages())
 	}
-	if *only != "" && *only != languages && !slices.Contains(sections, *only) {
-		return fmt.Errorf("-only %s: want one of %s, %s", *only, strings.Join(sections, ", "), languages)
+	if all := slices.Concat(sections, extras); *only != "" && !slices.Contains(all, *only) {
+		return fmt.Errorf("-only %s: want one of %s", *only, strings.Join(all, ", "))
 	}
 	b := full()
 	if *short {
 		b = quick()
 	}
 	b.only = *only
-	return measure(b, *out, (*only == "" || *only == languages) && !*short)
+	return measure(b, *out, (*only == "" || slices.Contains(extras, *only)) && !*short)
 }
 
 // measure runs b on a server of its own, prints the tables, and writes the files to out or, where they are to be kept,
@@ -193,7 +207,7 @@ func measure(b *bench, out string, keep bool) error {
 		return nil
 	}
 	if out == "" {
-		if r, err = r.besides(b.only == languages); err != nil {
+		if r, err = r.besides(b.only); err != nil {
 			return err
 		}
 	}

@@ -34,6 +34,7 @@ type Results struct {
 	HTTP       []HTTP       `json:"http,omitempty"`
 	HTTPCosts  []HTTPCost   `json:"http_costs,omitempty"`
 	Languages  *Languages   `json:"languages,omitempty"` // a run of its own
+	Serve      *Serve       `json:"serve,omitempty"`     // a run of its own
 	Targets    []Target     `json:"targets"`
 }
 
@@ -89,17 +90,21 @@ func (r *Results) write(path string) error {
 	return os.WriteFile(path, append(text, '\n'), 0o644)
 }
 
-// besides are the results with those of the last run that this one did not measure: either languages or all the rest.
-func (r *Results) besides(languages bool) (*Results, error) {
+// besides are the results with those of the last run that this one did not measure: a section by itself, or all the rest.
+func (r *Results) besides(only string) (*Results, error) {
 	last, err := readResults("results.json")
 	if err != nil {
 		return nil, err
 	}
-	if languages {
+	switch only {
+	case languages:
 		last.Languages = r.Languages
 		return last, nil
+	case services:
+		last.Serve = r.Serve
+		return last, nil
 	}
-	r.Languages = last.Languages
+	r.Languages, r.Serve = last.Languages, last.Serve
 	return r, nil
 }
 
