@@ -79,7 +79,7 @@ func (a *All) add(limiter Returner, subject string, q question) {
 	if err == nil && c.id != "" { // what it granted may be in use by an earlier call
 		err = c.errArgument("All", "WithID", "a ZSetLog without WithID")
 	}
-	e := &entry{report: unreported, index: len(a.entries)}
+	e := &entry{report: unreported, index: len(a.entries), inAll: true}
 	if e.argumentErr = err; err == nil {
 		e.ask(c, subject, q)
 		e.argumentErr = cmp.Or(e.argumentErr, a.errTwice(e))

@@ -101,7 +101,8 @@ func (b *Batch) Do(ctx context.Context) ([]*Result, error) {
 type entry struct {
 	request
 	answer Result
-	index  int // of an All
+	index  int  // of an All
+	inAll  bool // no two ask about one key, so that their order does not matter
 
 	cmd     *command    // its last attempt
 	report  func(error) // tells the breaker the outcome
@@ -178,7 +179,7 @@ func (l *Loader) runTogether(ctx context.Context, entries []*entry) {
 	}
 }
 
-// attemptTogether sends the entries in one pipeline, without those whose breaker is open.
+// attemptTogether sends the entries at once, without those whose breaker is open.
 func (l *Loader) attemptTogether(ctx context.Context, entries []*entry) {
 	entries = l.admitted(ctx, entries)
 	if len(entries) == 0 {
@@ -190,11 +191,28 @@ func (l *Loader) attemptTogether(ctx context.Context, entries []*entry) {
 		}
 		l.breakers.logChanges()
 	}()
+	for _, e := range entries {
+		e.call.sent++
+	}
+	if sharing := l.sharing; sharing != nil && entries[0].inAll {
+		for _, e := range entries {
+			e.cmd = e.call.attempt(ctx)
+		}
+		sharing.sendTogether(ctx, entries)
+	} else {
+		l.sendAlone(ctx, entries)
+	}
+	for _, e := range entries {
+		e.call.note(ctx, e.cmd, e.outcome)
+	}
+}
+
+// sendAlone sends the commands of entries in one pipeline of their own, and sets their outcomes.
+func (l *Loader) sendAlone(ctx context.Context, entries []*entry) {
 	cmds := make([]redis.Cmder, len(entries))
 	for i, e := range entries {
 		e.cmd = e.call.command(ctx)
 		e.cmd.piped = true
-		e.call.sent++
 		cmds[i] = e.cmd
 	}
 	returned := make(chan struct{})
@@ -211,7 +229,6 @@ func (l *Loader) attemptTogether(ctx context.Context, entries []*entry) {
 			e.call.late = e.lateReply(returned, &sendErr)
 		}
 		e.outcome = e.cmd.outcome(finished, err)
-		e.call.note(ctx, e.cmd, e.outcome)
 	}
 }
 

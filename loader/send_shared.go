@@ -95,6 +95,44 @@ func (s *sharing) send(ctx context.Context, c *call, cmd *command) error {
 		cmd.setWords(ctx, c.words)
 		return c.postDirectly(ctx, cmd)
 	}
+	err = s.await(ctx, c, m)
+	m.raised.reraise()
+	return err
+}
+
+// sendTogether sends the commands of entries in pipelines with others, and sets their outcomes.
+func (s *sharing) sendTogether(ctx context.Context, entries []*entry) {
+	members := make([]*member, len(entries))
+	nodes := make([]*redis.Client, len(entries))
+	for i, e := range entries {
+		nodes[i], e.outcome = s.limits.nodeOf(ctx, e.call.key())
+	}
+	s.mu.Lock()
+	for i, e := range entries {
+		if e.outcome == nil {
+			members[i] = s.enqueue(ctx, s.queueOf(nodes[i]), &e.call, e.cmd)
+		}
+	}
+	for _, m := range members {
+		if m != nil {
+			s.startNext(m.queue)
+		}
+	}
+	s.mu.Unlock()
+	for i, e := range entries {
+		if members[i] != nil {
+			e.outcome = s.await(ctx, &e.call, members[i])
+		}
+	}
+	for _, m := range members {
+		if m != nil {
+			m.raised.reraise()
+		}
+	}
+}
+
+// await waits until a member has its outcome, or its caller's context ends.
+func (s *sharing) await(ctx context.Context, c *call, m *member) error {
 	select {
 	case <-m.done:
 	case <-ctx.Done():
@@ -103,7 +141,6 @@ func (s *sharing) send(ctx context.Context, c *call, cmd *command) error {
 			return ctx.Err()
 		}
 	}
-	m.raised.reraise()
 	if m.shared != nil {
 		c.reply, c.remaining, c.sharedReply = m.shared, m.remaining, true
 	}
@@ -115,15 +152,27 @@ func (s *sharing) send(ctx context.Context, c *call, cmd *command) error {
 func (s *sharing) join(ctx context.Context, node *redis.Client, c *call, cmd *command) (*member, *nodeQueue) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	q := s.queueOf(node)
+	if q.inFlight == 0 {
+		q.inFlight++
+		return nil, q
+	}
+	m := s.enqueue(ctx, q, c, cmd)
+	s.startNext(q)
+	return m, q
+}
+
+func (s *sharing) queueOf(node *redis.Client) *nodeQueue {
 	q := s.queues[node]
 	if q == nil {
 		q = &nodeQueue{node: node}
 		s.queues[node] = q
 	}
-	if q.inFlight == 0 {
-		q.inFlight++
-		return nil, q
-	}
+	return q
+}
+
+// enqueue adds a command to a queue.
+func (s *sharing) enqueue(ctx context.Context, q *nodeQueue, c *call, cmd *command) *member {
 	cmd.piped = true
 	m := &member{cmd: cmd, ctx: ctx, queue: q, done: make(chan struct{})}
 	if m.group = s.groupOf(c); m.group != nil {
@@ -133,8 +182,7 @@ func (s *sharing) join(ctx context.Context, node *redis.Client, c *call, cmd *co
 		cmd.setWords(ctx, c.words)
 		q.items = append(q.items, queued{single: m})
 	}
-	s.startNext(q)
-	return m, q
+	return m
 }
 
 // leave ends a direct call.
