@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -228,9 +229,10 @@ func (b *bench) serveFull(ctx context.Context, services []*service) ([]ServeFull
 			return services[0].grants(ctx, requests[i%len(requests)])
 		}},
 	}
-	granted := make([][]float64, len(ways))
+	span, granted := 3*b.serveSpan, make([][]float64, len(ways))
 	for range b.rounds {
 		for w, way := range ways {
+			time.Sleep(min(time.Second, 10*span)) // until the limits are empty
 			var n atomic.Int64
 			l := load{goroutines: fullCallers, caller: caller{way.name, 1, func(ctx context.Context, i int) error {
 				ok, err := way.grants(ctx, i)
@@ -239,15 +241,16 @@ func (b *bench) serveFull(ctx context.Context, services []*service) ([]ServeFull
 				}
 				return err
 			}}}
-			if err := l.run(ctx, 3*b.serveSpan); err != nil {
+			if err := l.run(ctx, span); err != nil {
 				return nil, err
 			}
-			granted[w] = append(granted[w], float64(n.Load())/(3*b.serveSpan).Seconds())
+			granted[w] = append(granted[w], float64(n.Load())/span.Seconds())
 		}
 	}
+	most := int64(math.Ceil(span.Seconds()) * 10 * fullLimit / span.Seconds())
 	var rows []ServeFull
 	for w, way := range ways {
-		rows = append(rows, ServeFull{way.name, spreadOf(granted[w]), 1000})
+		rows = append(rows, ServeFull{way.name, spreadOf(granted[w]), most})
 	}
 	return rows, nil
 }

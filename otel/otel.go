@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 
 	"github.com/sluice-redis/sluice/loader"
 	"go.opentelemetry.io/otel"
@@ -30,6 +31,7 @@ type Observer struct {
 	decisions metric.Int64Counter
 	duration  metric.Float64Histogram
 	wait      metric.Float64Histogram
+	kinds     sync.Map // kind -> metric.MeasurementOption
 }
 
 var _ loader.Observer = (*Observer)(nil)
@@ -101,12 +103,31 @@ func (o *Observer) End(ctx context.Context, e loader.Event) {
 	result := outcome(e)
 	endSpan(trace.SpanFromContext(ctx), e, result)
 
-	attrs := metric.WithAttributeSet(attribute.NewSet(append(identity(e), result...)...))
+	attrs := o.attributes(e, result)
 	o.decisions.Add(ctx, 1, attrs)
 	o.duration.Record(ctx, e.Latency.Seconds(), attrs)
 	if e.Method == "Wait" {
 		o.wait.Record(ctx, e.Slept.Seconds(), attrs)
 	}
+}
+
+// kind is what events have in common whose attributes are equal.
+type kind struct {
+	script, method, limiter, outcome string
+	degraded                         bool
+}
+
+// attributes returns the attributes of an event, made once for each kind: to hash them takes longer than to count.
+func (o *Observer) attributes(e loader.Event, result []attribute.KeyValue) metric.MeasurementOption {
+	of := kind{e.Script, e.Method, e.Limiter, result[1].Value.AsString(), e.Decision.Degraded}
+	if known, ok := o.kinds.Load(of); ok {
+		return known.(metric.MeasurementOption)
+	}
+	made := metric.WithAttributeSet(attribute.NewSet(append(identity(e), result...)...))
+	if !failed(e) { // errors differ in more
+		o.kinds.Store(of, made)
+	}
+	return made
 }
 
 func endSpan(span trace.Span, e loader.Event, result []attribute.KeyValue) {

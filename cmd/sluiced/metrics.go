@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -32,8 +33,12 @@ type metrics struct {
 	refused   metric.Int64Gauge // of files
 	redisUp   metric.Int64Gauge
 
-	sets sync.Map // labels -> metric.MeasurementOption: they are the same in most calls
+	sets    sync.Map // labels -> metric.MeasurementOption: they are the same in most calls
+	setSize atomic.Int64
 }
+
+// maxSets bounds the labels of a metric: further ones are counted together, as otel_metric_overflow.
+const maxSets = 10_000
 
 // labels of a decision.
 type labels struct{ domain, limit, outcome string }
@@ -46,7 +51,7 @@ func newMetrics() (*metrics, error) {
 	if err != nil {
 		return nil, err
 	}
-	provider := sdk.NewMeterProvider(sdk.WithReader(exporter), sdk.WithCardinalityLimit(10_000))
+	provider := sdk.NewMeterProvider(sdk.WithReader(exporter), sdk.WithCardinalityLimit(maxSets))
 	m.observer, err = sluiceotel.New(sluiceotel.WithMeterProvider(provider),
 		sluiceotel.WithTracerProvider(noop.NewTracerProvider()))
 	if err != nil {
@@ -127,7 +132,9 @@ func (m *metrics) set(l labels) metric.AddOption {
 	}
 	made := metric.WithAttributeSet(attribute.NewSet(attribute.String("domain", l.domain),
 		attribute.String("limit", l.limit), attribute.String("outcome", l.outcome)))
-	m.sets.Store(l, made)
+	if m.setSize.Add(1) <= maxSets {
+		m.sets.Store(l, made)
+	}
 	return made
 }
 
