@@ -170,3 +170,23 @@ func TestFlags(t *testing.T) {
 		}
 	}
 }
+
+// The files of limits that docs/serve.md shows have no mistakes, nor has what convert makes of theirs.
+func TestFilesOfPage(t *testing.T) {
+	shown, folder := program.Files(t, "../../docs/serve.md"), t.TempDir()
+	run := func(args ...string) string {
+		out := &output{}
+		if status := (app{stdout: out, stderr: out, getenv: os.Getenv}).run(context.Background(), args); status != exitDone {
+			t.Errorf("%s: exit status %d: %s", args, status, out)
+		}
+		return out.String()
+	}
+	for _, name := range []string{"limits.yaml", "login.yaml", "api.yaml"} {
+		path := filepath.Join(folder, name)
+		must(t, os.WriteFile(path, []byte(shown[name]), 0o600))
+		run("check", path)
+	}
+	converted := filepath.Join(folder, "converted.yaml")
+	must(t, os.WriteFile(converted, []byte(run("convert", filepath.Join(folder, "limits.yaml"))), 0o600))
+	run("check", converted)
+}
