@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all cover mutate fuzz soak-model chaos attack vectors bench
-.PHONY: load serve envoy proxies playground test-playground clients clients-callers clients-python clients-node clients-bench
+.PHONY: attack-serve load serve envoy proxies playground test-playground clients clients-callers clients-python clients-node clients-bench
 .PHONY: generate tidy lint server clean
 
 # The race detector needs a C compiler. In CI a missing one is a failure, not a weaker test.
@@ -82,6 +82,9 @@ chaos: server ## Cluster, Ring and Sentinel under load while servers die and slo
 attack: server ## 11 kinds of faults for 5 minutes, or for ATTACK (30m: a soak); ATTACK_SEED=n repeats a run
 	go test $(RACE) ./internal/attack -run '^TestAttack$$' -v -count=1 -timeout 0 \
 		-attack=$(ATTACK) -seed=$(or $(ATTACK_SEED),0)
+
+attack-serve: server ## attacks on sluiced, a million new values among them: memory, and what other callers wait
+	cd cmd/sluiced && go test -run '^TestServerAttack$$' -v -count=1 -attack=5s -keys=1000000
 
 load: server $(ENVOY) ## 100,000 requests to examples/api, and through Envoy to sluiced, while Redis is killed (a minute)
 	go test ./examples/frameworks -run '^TestServerLoad' -v -count=1 -requests=100000

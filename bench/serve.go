@@ -84,7 +84,7 @@ func (b *bench) serve(ctx context.Context) (*Serve, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Serve{Date: time.Now().UTC().Format(time.DateOnly), Server: version, CPU: cpu(), Rounds: b.rounds}
+	r := &Serve{Date: time.Now().UTC().Format(time.DateOnly), Server: version, CPU: cpu(), Rounds: b.serveRounds()}
 	for _, callers := range serveCallers {
 		for _, keys := range serveKeys {
 			for _, descriptors := range serveDescriptors {
@@ -112,6 +112,8 @@ func (b *bench) serve(ctx context.Context) (*Serve, error) {
 	}
 	return r, b.server.FlushAll(ctx).Err()
 }
+
+func (b *bench) serveRounds() int { return max(b.rounds/3, 1) }
 
 // serveRequests are about each limit's keys.
 func serveRequests(keys, descriptors int) []*ratelimitv3.RateLimitRequest {
@@ -145,7 +147,7 @@ func (b *bench) serveLoads(ctx context.Context, services []*service, callers, ke
 				return err
 			}}}})
 	}
-	for round := range b.rounds {
+	for round := range b.serveRounds() {
 		for i := range loads {
 			if err := loads[(i+round)%len(loads)].run(ctx, b); err != nil {
 				return nil, fmt.Errorf("%s: %w", loads[(i+round)%len(loads)].way, err)
@@ -230,7 +232,7 @@ func (b *bench) serveFull(ctx context.Context, services []*service) ([]ServeFull
 		}},
 	}
 	span, granted := 3*b.serveSpan, make([][]float64, len(ways))
-	for range b.rounds {
+	for range b.serveRounds() {
 		for w, way := range ways {
 			time.Sleep(min(time.Second, 10*span)) // until the limits are empty
 			var n atomic.Int64

@@ -22,7 +22,7 @@ const (
 //
 // A caller who finds nothing on its way to the node is sent directly, as without this option. While two round trips are
 // on their way, further calls are collected for the next pipeline, up to 256. On a single server, four or more callers
-// under one limit are decided by one run of a script, as in a [Batch].
+// under one limit are decided by one run of a script, as in a [Batch]. The parts of an [All] are collected as calls are.
 //
 // Callers who ask for the same number of permits of the same subject under the same limit share commands too: the next
 // command asks for the permits of as many callers as Redis can grant, and each caller gets the answer of a single call

@@ -75,6 +75,41 @@ func TestShareRoundTrips(t *testing.T) {
 	})
 }
 
+// TestSharedAll has the parts of an All share a round trip with another caller.
+func TestSharedAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, rdb := newHeldServer()
+		limits := loader.New(rdb, loader.ShareRoundTrips())
+		limiter := limits.GCRA("x", loader.PerMinute(5))
+		var done atomic.Int64
+		come(limiter, &done, "a", "b")
+		first, second := s.next(), s.next()
+		go func() {
+			all := limits.All()
+			for _, name := range []string{"y", "z"} {
+				all.Allow(limits.ListLog(name, loader.PerMinute(5)), "c")
+			}
+			if d, err := all.Do(background); err == nil && d.Granted {
+				done.Add(1)
+			}
+		}()
+		synctest.Wait()
+		come(limiter, &done, "d")
+		first.answer <- nil
+		third := s.next()
+		if want := []string{"sluice:y:{c}:ll1", "sluice:z:{c}:ll1", "sluice:x:{d}:gcra1"}; third == nil ||
+			!slices.Equal(third.keys, want) {
+			t.Fatalf("%+v, want a pipeline of %q", third, want)
+		}
+		second.answer <- nil
+		third.answer <- nil
+		synctest.Wait()
+		if n := done.Load(); n != 4 {
+			t.Errorf("%d have returned, want 4", n)
+		}
+	})
+}
+
 // TestSharedAlone has a caller find nothing on its way: the client's hooks see its own context, and if the client keeps
 // deadlines, it gets the reply although it has left. The next one's call is made for it.
 func TestSharedAlone(t *testing.T) {

@@ -86,8 +86,9 @@ func (s *server) start(ctx context.Context, a app) error {
 	}
 	tell(s.log, read, nil)
 	s.metrics.reloaded(nil)
-	if os.Getenv("GOGC") == "" {
+	if os.Getenv("GOGC") == "" && os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetGCPercent(garbage)
+		debug.SetMemoryLimit(memory)
 	}
 	if err := s.listen(ctx); err != nil {
 		return err
@@ -187,10 +188,12 @@ const (
 	drainTime     = 10 * time.Second // for calls in flight
 )
 
-// What the process keeps to be fast: goroutines whose stacks have grown already, and more garbage. Its heap is small.
+// What the process keeps to be fast: goroutines whose stacks have grown already, and garbage while there is memory.
 const (
 	streamWorkers = 256
-	garbage       = 400 // percent; GOGC changes it
+	garbage       = 400       // percent; GOGC changes it
+	memory        = 128 << 20 // above it, less garbage; GOMEMLIMIT changes it
+	readBuffer    = 8 << 10   // of each connection
 )
 
 func (s *server) listenHTTP(name, addr string, handler http.Handler, config *tls.Config) error {
@@ -244,7 +247,7 @@ func (s *server) listenGRPC(service *service, config *tls.Config) error {
 	}
 	opts := []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(maxMessage), grpc.MaxHeaderListSize(maxHeader), grpc.ConnectionTimeout(handshakeTime),
-		grpc.NumStreamWorkers(streamWorkers), grpc.MaxConcurrentStreams(uint32(min(2*s.maxCalls, 1<<20))),
+		grpc.NumStreamWorkers(streamWorkers), grpc.ReadBufferSize(readBuffer), grpc.SharedWriteBuffer(true), grpc.MaxConcurrentStreams(uint32(min(2*s.maxCalls, 1<<20))),
 		grpc.KeepaliveParams(keepalive.ServerParameters{
 			MaxConnectionIdle: idleTime, MaxConnectionAge: s.maxAge, MaxConnectionAgeGrace: drainTime,
 			Time: time.Minute, Timeout: handshakeTime,

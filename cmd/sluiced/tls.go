@@ -9,9 +9,6 @@ import (
 	"google.golang.org/grpc/credentials/tls/certprovider/pemfile"
 )
 
-// certificatePause is how often the files of certificates are read again.
-const certificatePause = 5 * time.Second
-
 // serverTLS returns the configuration of TLS, nil without a certificate. The files are read again when they change.
 func (s settings) serverTLS() (*tls.Config, error) {
 	if s.cert == "" {
@@ -21,12 +18,12 @@ func (s settings) serverTLS() (*tls.Config, error) {
 		return nil, err
 	}
 	provider, err := pemfile.NewProvider(pemfile.Options{
-		CertFile: s.cert, KeyFile: s.key, RootFile: s.clientCA, RefreshDuration: certificatePause,
+		CertFile: s.cert, KeyFile: s.key, RootFile: s.clientCA, RefreshDuration: s.reload,
 	})
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), certificatePause)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	if _, err := provider.KeyMaterial(ctx); err != nil {
 		return nil, err

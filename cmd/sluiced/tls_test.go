@@ -1,0 +1,118 @@
+package main
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// authority signs certificates.
+type authority struct {
+	key  *ecdsa.PrivateKey
+	cert *x509.Certificate
+	pool *x509.CertPool
+}
+
+func newAuthority(t *testing.T) *authority {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(t, err)
+	a := &authority{key, &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageCertSign,
+	}, x509.NewCertPool()}
+	der, err := x509.CreateCertificate(rand.Reader, a.cert, a.cert, &key.PublicKey, key)
+	must(t, err)
+	a.cert, err = x509.ParseCertificate(der)
+	must(t, err)
+	a.pool.AddCert(a.cert)
+	return a
+}
+
+// issue returns certificate and key in PEM.
+func (a *authority) issue(t *testing.T, serial int64) (cert, key []byte) {
+	own, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(t, err)
+	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
+		SerialNumber: big.NewInt(serial), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}, a.cert, &own.PublicKey, a.key)
+	must(t, err)
+	text, err := x509.MarshalPKCS8PrivateKey(own)
+	must(t, err)
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: text})
+}
+
+// A client without a certificate is refused. New certificates, and new limits behind the links of a Kubernetes volume,
+// are used without a restart.
+func TestTLSAndLinks(t *testing.T) {
+	trusted, folder := newAuthority(t), t.TempDir()
+	path := func(names ...string) string { return filepath.Join(append([]string{folder}, names...)...) }
+	link := func(version string, limit int) { // what the kubelet does with a ConfigMap
+		must(t, os.Mkdir(path(version), 0o700))
+		must(t, os.WriteFile(path(version, "limits.yaml"), fmt.Appendf(nil, oneRule, limit), 0o600))
+		must(t, os.Symlink(version, path("next")))
+		must(t, os.Rename(path("next"), path("..data")))
+	}
+	link("..1", 1)
+	must(t, os.Symlink(filepath.Join("..data", "limits.yaml"), path("limits.yaml")))
+	certify := func(serial int64) {
+		cert, key := trusted.issue(t, serial)
+		must(t, os.WriteFile(path("key.pem"), key, 0o600))
+		must(t, os.WriteFile(path("cert.pem"), cert, 0o600))
+	}
+	certify(2)
+	must(t, os.WriteFile(path("ca.pem"), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: trusted.cert.Raw}), 0o600))
+
+	addr, out := freePort(t), &output{}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan int, 1)
+	go func() {
+		a := app{stdout: out, stderr: out, getenv: func(string) string { return "" }}
+		ended <- a.run(ctx, []string{"serve", "--embedded", "--grpc", "", "--admin", "", "--http", addr, "--reload", "100ms",
+			"--drain", "0s", "--tls-cert", path("cert.pem"), "--tls-key", path("key.pem"), "--tls-client-ca", path("ca.pem"),
+			folder})
+	}()
+	defer func() { stop(); <-ended }()
+	serial := func(with ...tls.Certificate) int64 {
+		conn, err := tls.Dial("tcp", addr, &tls.Config{RootCAs: trusted.pool, Certificates: with})
+		if err != nil {
+			return 0
+		}
+		defer conn.Close()
+		_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
+		if _, err := fmt.Fprint(conn, "GET / HTTP/1.0\r\n\r\n"); err != nil {
+			return 0
+		}
+		if _, err := conn.Read(make([]byte, 1)); err != nil { // the server's refusal comes after the handshake
+			return 0
+		}
+		return conn.ConnectionState().PeerCertificates[0].SerialNumber.Int64()
+	}
+	own, err := tls.X509KeyPair(trusted.issue(t, 3))
+	must(t, err)
+	strange, err := tls.X509KeyPair(newAuthority(t).issue(t, 4))
+	must(t, err)
+	eventually(t, "a client with a certificate is served", func() bool { return serial(own) == 2 })
+	if serial() != 0 || serial(strange) != 0 {
+		t.Error("a client without a certificate of ours is served")
+	}
+	certify(5)
+	eventually(t, "the new certificate is used", func() bool { return serial(own) == 5 })
+	applied := func() int { return strings.Count(out.String(), "files applied") }
+	before := applied()
+	link("..2", 2)
+	eventually(t, "the new limits are used", func() bool { return applied() > before })
+}
