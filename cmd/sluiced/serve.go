@@ -247,7 +247,7 @@ func (s *server) listenGRPC(service *service, config *tls.Config) error {
 	}
 	opts := []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(maxMessage), grpc.MaxHeaderListSize(maxHeader), grpc.ConnectionTimeout(handshakeTime),
-		grpc.NumStreamWorkers(streamWorkers), grpc.ReadBufferSize(readBuffer), grpc.SharedWriteBuffer(true), grpc.MaxConcurrentStreams(uint32(min(2*s.maxCalls, 1<<20))),
+		grpc.NumStreamWorkers(streamWorkers), grpc.ReadBufferSize(readBuffer), grpc.MaxConcurrentStreams(uint32(min(2*s.maxCalls, 1<<20))),
 		grpc.KeepaliveParams(keepalive.ServerParameters{
 			MaxConnectionIdle: idleTime, MaxConnectionAge: s.maxAge, MaxConnectionAgeGrace: drainTime,
 			Time: time.Minute, Timeout: handshakeTime,
