@@ -43,6 +43,30 @@ func TestServerQuickRun(t *testing.T) {
 	}
 }
 
+// The rate limit services, without theirs, which is not ours to build here: every load is there, and sluiced let
+// through what its limit allows, and charged nothing for what it denied.
+func TestServerServices(t *testing.T) {
+	b, dir := quick(), t.TempDir()
+	b.only = services
+	if err := measure(b, dir, false); err != nil {
+		t.Fatal(err)
+	}
+	r, err := readResults(filepath.Join(dir, "results.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := r.Serve
+	if want := len(serveCallers) * len(serveKeys) * len(serveDescriptors) * len(b.services); len(s.Loads) != want {
+		t.Errorf("%d loads, want %d", len(s.Loads), want)
+	}
+	if a := s.Audits[0]; a.Most != fullLimit || a.Failed != 0 || a.Charged != 0 || a.Denied == 0 {
+		t.Errorf("the audit of sluiced: %+v", a)
+	}
+	if len(s.Full) != 2 || s.Full[0].Granted.Median == 0 || s.Full[1].Granted.Median == 0 {
+		t.Errorf("full limits: %+v", s.Full)
+	}
+}
+
 // rows are the names of all rows.
 func rows(r *Results) []string {
 	var list []string
