@@ -1,6 +1,7 @@
 package loader
 
 import (
+	"cmp"
 	"context"
 	"runtime"
 	"slices"
@@ -95,8 +96,8 @@ func (s *sharing) send(ctx context.Context, c *call, cmd *command) error {
 		cmd.setWords(ctx, c.words)
 		return c.postDirectly(ctx, cmd)
 	}
-	err = s.await(ctx, c, m)
-	m.raised.reraise()
+	r, err := s.await(ctx, c, m)
+	r.reraise()
 	return err
 }
 
@@ -119,32 +120,31 @@ func (s *sharing) sendTogether(ctx context.Context, entries []*entry) {
 		}
 	}
 	s.mu.Unlock()
+	var first *raised
 	for i, e := range entries {
 		if members[i] != nil {
-			e.outcome = s.await(ctx, &e.call, members[i])
+			var r *raised
+			r, e.outcome = s.await(ctx, &e.call, members[i])
+			first = cmp.Or(first, r)
 		}
 	}
-	for _, m := range members {
-		if m != nil {
-			m.raised.reraise()
-		}
-	}
+	first.reraise()
 }
 
-// await waits until a member has its outcome, or its caller's context ends.
-func (s *sharing) await(ctx context.Context, c *call, m *member) error {
+// await waits until a member has its outcome, or its caller's context ends. It returns what a hook has raised.
+func (s *sharing) await(ctx context.Context, c *call, m *member) (*raised, error) {
 	select {
 	case <-m.done:
 	case <-ctx.Done():
 		if late, left := s.abandon(m); left {
 			c.late = late
-			return ctx.Err()
+			return nil, ctx.Err()
 		}
 	}
 	if m.shared != nil {
 		c.reply, c.remaining, c.sharedReply = m.shared, m.remaining, true
 	}
-	return m.err
+	return m.raised, m.err
 }
 
 // join adds a command to the queue of a node. If nothing is on its way there, it returns no member: the call goes by

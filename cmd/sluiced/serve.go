@@ -228,7 +228,7 @@ func (s *server) listenHTTP(name, addr string, handler http.Handler, config *tls
 func (s *server) bind(name, addr string) (net.Listener, error) {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("--%s %s: %w", name, addr, err)
 	}
 	s.log.Info("listening", "for", name, "at", l.Addr().String())
 	return netutil.LimitListener(l, s.maxConnections), nil
