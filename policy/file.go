@@ -56,6 +56,9 @@ type Policy struct {
 	asksDescriptor bool
 }
 
+// AsksRequest reports whether the policy is about requests of HTTP or gRPC. If not, it may match a descriptor.
+func (p *Policy) AsksRequest() bool { return p.asksRequest }
+
 // Plan is the rates of those for whom the expression `plan` gives its name.
 type Plan struct {
 	Name  string

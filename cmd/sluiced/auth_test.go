@@ -1,11 +1,17 @@
 package main
 
 import (
+	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
+
+	"google.golang.org/grpc/codes"
+	grpcstatus "google.golang.org/grpc/status"
 )
 
 var discard = slog.New(slog.NewTextHandler(io.Discard, nil))
@@ -50,9 +56,40 @@ func TestAuth(t *testing.T) {
 			r.Header.Set(name, value)
 		}
 		w := httptest.NewRecorder()
-		bounded(http.NotFoundHandler(), s.limits.auth).ServeHTTP(w, r)
+		bounded(http.NotFoundHandler(), s.serveAuth).ServeHTTP(w, r)
 		if w.Code != step.want || (w.Header().Get("Retry-After") != "") != (step.want == 403) {
 			t.Errorf("%s: %d %v, want %d", step.name, w.Code, w.Header(), step.want)
 		}
+	}
+}
+
+// A call beside too many others is refused at once, with the cure, and charged nothing.
+func TestBusy(t *testing.T) {
+	s, _ := newService(t, map[string]string{
+		"login.yaml": "limits:\n  login: {by: request.ip, rates: 1/1m}",
+		"file.yaml":  fmt.Sprintf(oneRule, 1),
+	})
+	places := cap(s.calls)
+	for range places {
+		s.calls <- struct{}{}
+	}
+	login := func() int {
+		w := httptest.NewRecorder()
+		s.serveAuth(w, httptest.NewRequest(http.MethodGet, "/auth/login/login", nil))
+		return w.Code
+	}
+	if _, err := s.ShouldRateLimit(context.Background(), request(t, "a=1")); grpcstatus.Code(err) != codes.ResourceExhausted ||
+		!strings.Contains(err.Error(), "raise --max-calls") || login() != http.StatusServiceUnavailable {
+		t.Errorf("beside %d calls: %v, %d", places, err, login())
+	}
+	for range places {
+		<-s.calls
+	}
+	if r, err := s.ShouldRateLimit(context.Background(), request(t, "a=1")); err != nil || shown(r) != "OK 1/MINUTE 0" ||
+		login() != http.StatusOK {
+		t.Errorf("alone: %v, %v", r, err)
+	}
+	if text := scrape(t, s.metrics); !strings.Contains(text, `sluiced_refusals_total{reason="busy"} 2`) {
+		t.Error(text)
 	}
 }

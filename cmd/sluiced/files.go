@@ -118,7 +118,36 @@ func parseFiles(sources map[string][]byte) (files, error) {
 		errs, read.ours[name] = append(errs, err), file
 	}
 	errs = append(errs, envoyfile.Together(read.theirs))
+	if errors.Join(errs...) == nil {
+		errs = append(errs, read.checkGCRA())
+	}
 	return read, errors.Join(errs...)
+}
+
+// checkGCRA refuses a gcra about descriptors beside limits of other files. Within a file, policy.Parse does.
+func (f files) checkGCRA() error {
+	enforcing := len(f.theirs) // files
+	var alone []error
+	for _, name := range slices.Sorted(maps.Keys(f.ours)) {
+		enforces := false
+		for _, p := range f.ours[name].Policies {
+			if p.AsksRequest() || p.Mode == policy.Shadow {
+				continue
+			}
+			enforces = true
+			if p.Script == "gcra" {
+				alone = append(alone, fmt.Errorf("%s.yaml:%d:%d: gcra cannot give back what a limit of another file denies: "+
+					"want list_log or slice_ring, or an instance of its own", name, p.Line, p.Column))
+			}
+		}
+		if enforces {
+			enforcing++
+		}
+	}
+	if enforcing < 2 {
+		return nil
+	}
+	return errors.Join(alone...)
 }
 
 // remarks says what the files ask for and sluiced does otherwise.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -107,7 +108,20 @@ func (s *set) newCall(r *ratelimitv3.RateLimitRequest) (*call, error) {
 		}
 	}
 	c.dropReplaced()
-	return c, nil
+	return c, c.checkTogether()
+}
+
+// checkTogether refuses limits that cannot be decided together, because one cannot give back what another denies.
+func (c *call) checkTogether() error {
+	together := slices.DeleteFunc(slices.Clone(c.questions), func(q *question) bool {
+		return q.how != ask || q.mode != enforced
+	})
+	for _, q := range together {
+		if _, gives := q.limiter.(loader.Returner); !gives && len(together) > 1 {
+			return malformedf("limit %s has script gcra, which is decided by itself: want one descriptor that it is about", q.name)
+		}
+	}
+	return nil
 }
 
 // check refuses a request that is malformed.
@@ -128,7 +142,7 @@ func check(r *ratelimitv3.RateLimitRequest) error {
 			return malformedf("descriptor %d has %d entries: want at most %d", i, len(d.Entries), maxEntries)
 		case d.IsNegativeHits:
 			return malformedf("descriptor %d: is_negative_hits: what is taken out of a window without the decision that "+
-				"put it there lets more through than the limit; a limit on requests at once is one with slots", i)
+				"put it there lets more through than the limit; how many run at once is for slots, which a program holds", i)
 		case d.HitsAddend.GetValue() > maxHits:
 			return malformedf("descriptor %d: hits_addend %d: want at most %d", i, d.HitsAddend.GetValue(), maxHits)
 		}

@@ -257,4 +257,28 @@ func TestCheck(t *testing.T) {
 	if !strings.Contains(out.String(), "a limit of 4000000000: 1000000000 is applied") {
 		t.Error(out.String())
 	}
+	write("ours.yaml", "limits:\n"+gcraLimit)
+	errs.Reset()
+	if status := a.run(context.Background(), []string{"check", dir}); status != exitFailed ||
+		!strings.Contains(errs.String(), "ours.yaml:2:3: gcra cannot give back what a limit of another file denies") {
+		t.Errorf("exit status %d: %s", status, errs.String())
+	}
+}
+
+const gcraLimit = "  g: {when: 'keys == \"a\"', by: descriptor.a, empty: shared, rates: 1/1m, script: gcra}\n"
+
+// A gcra is decided by itself, because it cannot give back: two at once are refused with the cure.
+func TestGCRA(t *testing.T) {
+	s, _ := newService(t, map[string]string{"file.yaml": "limits:\n" + gcraLimit})
+	for ask, want := range map[string]string{"a=1": "OK 1/MINUTE 0", "a=2 ; b=1": "OK 1/MINUTE 0 ; OK"} {
+		response, err := s.answer(context.Background(), request(t, ask))
+		must(t, err)
+		if got := shown(response); got != want {
+			t.Errorf("%s: got %s, want %s", ask, got, want)
+		}
+	}
+	_, err := s.answer(context.Background(), request(t, "a=3 ; a=4"))
+	if _, bad := errors.AsType[*malformed](err); !bad || !strings.Contains(err.Error(), "want one descriptor") {
+		t.Errorf("two at once: %v", err)
+	}
 }

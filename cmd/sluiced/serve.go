@@ -150,7 +150,7 @@ func (s *server) listen(ctx context.Context) error {
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/json", service.serveJSON)
-	if err := s.listenHTTP("http", s.http, bounded(mux, s.limits.auth), config); err != nil {
+	if err := s.listenHTTP("http", s.http, bounded(mux, service.serveAuth), config); err != nil {
 		return err
 	}
 	admin := http.NewServeMux()

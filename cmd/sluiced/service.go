@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/http"
 	"time"
 
 	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
@@ -48,13 +49,10 @@ var errBusy = errors.New("too many calls at once: raise --max-calls, or run more
 
 // answer decides about a request, in no more than the timeout.
 func (s *service) answer(ctx context.Context, r *ratelimitv3.RateLimitRequest) (*ratelimitv3.RateLimitResponse, error) {
-	select {
-	case s.calls <- struct{}{}:
-		defer func() { <-s.calls }()
-	default:
-		s.metrics.refuse(ctx, "busy")
+	if !s.enter(ctx) {
 		return nil, errBusy
 	}
+	defer s.leave()
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
@@ -70,6 +68,29 @@ func (s *service) answer(ctx context.Context, r *ratelimitv3.RateLimitRequest) (
 		return nil, errors.New("no decision: " + reason(err))
 	}
 	return c.answer(s.headers, s.metadata), nil
+}
+
+// enter takes a place for a call, if there is one.
+func (s *service) enter(ctx context.Context) bool {
+	select {
+	case s.calls <- struct{}{}:
+		return true
+	default:
+		s.metrics.refuse(ctx, "busy")
+		return false
+	}
+}
+
+func (s *service) leave() { <-s.calls }
+
+// serveAuth is forward auth, with a place for each call.
+func (s *service) serveAuth(w http.ResponseWriter, r *http.Request) {
+	if !s.enter(r.Context()) {
+		http.Error(w, errBusy.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	defer s.leave()
+	s.limits.auth(w, r)
 }
 
 // reason is what a client is told of an error: it names no key and no address.
