@@ -59,7 +59,7 @@ func TestServerServices(t *testing.T) {
 	if want := len(serveCallers) * len(serveKeys) * len(serveDescriptors) * len(b.services); len(s.Loads) != want {
 		t.Errorf("%d loads, want %d", len(s.Loads), want)
 	}
-	if a := s.Audits[0]; a.Most != fullLimit || a.Failed != 0 || a.Charged != 0 || a.Denied == 0 {
+	if a := s.Audits[0]; a.Most == 0 || a.Most > fullLimit || a.Failed != 0 || a.Charged != 0 || a.Denied == 0 {
 		t.Errorf("the audit of sluiced: %+v", a)
 	}
 	if len(s.Full) != 2 || s.Full[0].Granted.Median == 0 || s.Full[1].Granted.Median == 0 {

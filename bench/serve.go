@@ -234,7 +234,7 @@ func (b *bench) serveFull(ctx context.Context, services []*service) ([]ServeFull
 	span, granted := 3*b.serveSpan, make([][]float64, len(ways))
 	for range b.serveRounds() {
 		for w, way := range ways {
-			time.Sleep(min(time.Second, 10*span)) // until the limits are empty
+			time.Sleep(1100 * time.Millisecond) // until the limits are empty
 			var n atomic.Int64
 			l := load{goroutines: fullCallers, caller: caller{way.name, 1, func(ctx context.Context, i int) error {
 				ok, err := way.grants(ctx, i)
