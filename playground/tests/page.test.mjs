@@ -140,6 +140,17 @@ test('a link holds the whole state', async () => {
   await second.context.close();
 });
 
+test('a link that is opened while the page writes the address of the last one is run', async () => {
+  const { context, page } = await open(browser, `${site.url}#rate=20`);
+  await run(page, 'rate=20');
+  await page.evaluate(() => {
+    location.hash = '#rate=30'; // the browser tells of it later
+    history.replaceState(null, '', '#rate=20'); // as the page does 0.3 s after a change
+  });
+  await page.waitForFunction(() => window.playground.result().link === 'rate=30', undefined, { timeout: 10_000 });
+  await context.close();
+});
+
 test('shows the source of a call: what was sent, answered and run', async () => {
   const { context, page } = await open(browser, site.url);
   await run(page, 'lanes=list_log');

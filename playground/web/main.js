@@ -53,7 +53,10 @@ function start() {
   });
   byId('mend').addEventListener('click', () => (state.forget(failedParam), run()));
   for (const touch of ['pointerdown', 'keydown']) addEventListener(touch, touched, { once: true });
-  addEventListener('hashchange', () => location.hash.slice(1) !== state.link() && open(location.hash));
+  addEventListener('hashchange', ({ newURL }) => {
+    const { hash } = new URL(newURL); // location may have been written since
+    if (hash.slice(1) !== state.link()) open(hash);
+  });
   state.open(location.hash);
   own.start();
   state.onChange(changed);
