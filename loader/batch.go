@@ -100,9 +100,9 @@ func (b *Batch) Do(ctx context.Context) ([]*Result, error) {
 // entry is one request of a batch.
 type entry struct {
 	request
-	answer Result
-	index  int  // of an All
-	inAll  bool // no two ask about one key, so that their order does not matter
+	answer *Result // of a Batch
+	index  int     // of an All
+	inAll  bool    // no two ask about one key, so that their order does not matter
 
 	cmd     *command    // its last attempt
 	report  func(error) // tells the breaker the outcome
@@ -111,7 +111,7 @@ type entry struct {
 
 func (b *Batch) add(limiter Limiter, subject string, q question) *Result {
 	c, err := b.limits.coreOf(limiter, len(b.entries))
-	e := &entry{request: request{argumentErr: err}, answer: Result{Err: errBatchNotDone}, report: unreported}
+	e := &entry{request: request{argumentErr: err}, answer: &Result{Err: errBatchNotDone}, report: unreported}
 	if err == nil {
 		e.ask(c, subject, q)
 	}
@@ -119,7 +119,7 @@ func (b *Batch) add(limiter Limiter, subject string, q question) *Result {
 		e.answer.Err = e.argumentErr
 	}
 	b.entries = append(b.entries, e)
-	return &e.answer
+	return e.answer
 }
 
 // ask sets what the entry asks of a limiter.
@@ -140,7 +140,7 @@ func (e *entry) result() *Result {
 	if e.err == nil && e.question.method == reserve {
 		e.answer.Reservation = e.limiter.reservation(e.subject, e.question, e.decision)
 	}
-	return &e.answer
+	return e.answer
 }
 
 // coreOf returns the core of a limiter of this Loader, for an entry of a Batch or an All.

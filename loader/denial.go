@@ -71,24 +71,24 @@ type pendingDenial struct {
 }
 
 // newPending returns the pendingDenial of a question that is about to be sent.
-func (m *denials) newPending(c core, key string, q question) pendingDenial {
+func (m *denials) newPending(c core, key string, q question) *pendingDenial {
 	if m == nil {
-		return pendingDenial{}
+		return nil
 	}
 	asked := cachedDenial{sent: time.Since(m.start), permits: q.permits, limit: c.limit, windows: c.ring.windows}
 	hash := hashOf(key)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return pendingDenial{memory: m, key: hash, denial: asked, forgotten: m.forgotten}
+	return &pendingDenial{memory: m, key: hash, denial: asked, forgotten: m.forgotten}
 }
 
 // save caches the answer if it is a denial, unless forget was called since the question was sent: the denial may be
 // older than that.
-func (p pendingDenial) save(d Decision, err error) {
-	m := p.memory
-	if m == nil || err != nil || d.Granted || p.denial.permits == 0 {
+func (p *pendingDenial) save(d Decision, err error) {
+	if p == nil || err != nil || d.Granted || p.denial.permits == 0 {
 		return
 	}
+	m := p.memory
 	p.denial.decision = d
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -27,7 +27,7 @@ type request struct {
 	ctxEnded    bool  // the context had ended before it was asked
 	considered  bool  // whether it is answered without the server
 	answered    bool
-	pending     pendingDenial
+	pending     *pendingDenial // nil: denials are not cached
 
 	decision Decision
 	err      error

@@ -13,6 +13,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
 )
 
 // scope is the name of what makes the metrics and spans.
@@ -27,7 +28,7 @@ var (
 
 // Observer is a loader.Observer that makes metrics and traces. New makes it.
 type Observer struct {
-	tracer    trace.Tracer
+	tracer    trace.Tracer // nil: no spans
 	decisions metric.Int64Counter
 	duration  metric.Float64Histogram
 	wait      metric.Float64Histogram
@@ -74,10 +75,11 @@ func New(opts ...Option) (*Observer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Observer{
-		tracer:    p.tracers.Tracer(scope, trace.WithSchemaURL(semconv.SchemaURL)),
-		decisions: decisions, duration: duration, wait: wait,
-	}, nil
+	o := &Observer{decisions: decisions, duration: duration, wait: wait}
+	if _, none := p.tracers.(noop.TracerProvider); !none {
+		o.tracer = p.tracers.Tracer(scope, trace.WithSchemaURL(semconv.SchemaURL))
+	}
+	return o, nil
 }
 
 func histogram(meter metric.Meter, name, description string, bounds []float64) (metric.Float64Histogram, error) {
@@ -87,6 +89,9 @@ func histogram(meter metric.Meter, name, description string, bounds []float64) (
 
 // Begin starts the span of a decision.
 func (o *Observer) Begin(ctx context.Context, e loader.Event) context.Context {
+	if o.tracer == nil {
+		return ctx
+	}
 	kind, attrs := trace.SpanKindInternal, identity(e)
 	if e.Method != "Wait" {
 		kind = trace.SpanKindClient
@@ -100,10 +105,10 @@ func (o *Observer) Begin(ctx context.Context, e loader.Event) context.Context {
 
 // End ends the span and counts the decision.
 func (o *Observer) End(ctx context.Context, e loader.Event) {
-	result := outcome(e)
-	endSpan(trace.SpanFromContext(ctx), e, result)
-
-	attrs := o.attributes(e, result)
+	if o.tracer != nil {
+		endSpan(trace.SpanFromContext(ctx), e)
+	}
+	attrs := o.attributes(e)
 	o.decisions.Add(ctx, 1, attrs)
 	o.duration.Record(ctx, e.Latency.Seconds(), attrs)
 	if e.Method == "Wait" {
@@ -118,24 +123,24 @@ type kind struct {
 }
 
 // attributes returns the attributes of an event, made once for each kind: to hash them takes longer than to count.
-func (o *Observer) attributes(e loader.Event, result []attribute.KeyValue) metric.MeasurementOption {
-	of := kind{e.Script, e.Method, e.Limiter, result[1].Value.AsString(), e.Decision.Degraded}
+func (o *Observer) attributes(e loader.Event) metric.MeasurementOption {
+	of := kind{e.Script, e.Method, e.Limiter, outcome(e), e.Decision.Degraded}
 	if known, ok := o.kinds.Load(of); ok {
 		return known.(metric.MeasurementOption)
 	}
-	made := metric.WithAttributeSet(attribute.NewSet(append(identity(e), result...)...))
+	made := metric.WithAttributeSet(attribute.NewSet(append(identity(e), result(e)...)...))
 	if !failed(e) { // errors differ in more
 		o.kinds.Store(of, made)
 	}
 	return made
 }
 
-func endSpan(span trace.Span, e loader.Event, result []attribute.KeyValue) {
+func endSpan(span trace.Span, e loader.Event) {
 	defer span.End()
 	if !span.IsRecording() {
 		return
 	}
-	span.SetAttributes(result...)
+	span.SetAttributes(result(e)...)
 	span.SetAttributes(attribute.Int("sluice.decision.attempts", e.Attempts),
 		attribute.Bool("sluice.script.loaded", e.Loaded))
 	if failed(e) {
@@ -171,23 +176,32 @@ func identity(e loader.Event) []attribute.KeyValue {
 		attribute.String("sluice.decision.method", e.Method), attribute.String("sluice.limiter.name", e.Limiter))
 }
 
-// outcome are the attributes that are known in the end.
-func outcome(e loader.Event) []attribute.KeyValue {
-	const key = attribute.Key("sluice.decision.outcome")
-	degraded := attribute.Bool("sluice.decision.degraded", e.Decision.Degraded)
+// result are the attributes that are known in the end.
+func result(e loader.Event) []attribute.KeyValue {
+	attrs := []attribute.KeyValue{
+		attribute.Bool("sluice.decision.degraded", e.Decision.Degraded),
+		attribute.String("sluice.decision.outcome", outcome(e)),
+	}
+	if failed(e) {
+		attrs = append(attrs, errorType(e.Err))
+	}
+	return attrs
+}
+
+func outcome(e loader.Event) string {
 	switch {
 	case failed(e):
-		return []attribute.KeyValue{degraded, key.String("error"), errorType(e.Err)}
+		return "error"
 	case settles(e):
-		return []attribute.KeyValue{degraded, key.String("settled")}
+		return "settled"
 	case e.Method == giveBack:
-		return []attribute.KeyValue{degraded, key.String("returned")}
+		return "returned"
 	case e.Permits == 0:
-		return []attribute.KeyValue{degraded, key.String("looked")}
+		return "looked"
 	case !e.Decision.Granted:
-		return []attribute.KeyValue{degraded, key.String("denied")}
+		return "denied"
 	}
-	return []attribute.KeyValue{degraded, key.String("granted")}
+	return "granted"
 }
 
 // settles reports whether the event is of a Budget's cost that is known now, and not a decision.
