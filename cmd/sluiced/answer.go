@@ -68,11 +68,14 @@ func (c *call) status(i int) *status {
 	}
 	var named *question
 	for _, q := range c.questions {
-		if !slices.Contains(q.descriptors, i) || q.mode == shadow || !q.answered || q.err != nil || q.decision.Degraded {
+		if !slices.Contains(q.descriptors, i) || q.mode == shadow || !q.answered || q.err != nil {
 			continue
 		}
 		if q.denies() {
-			s.Code = ratelimitv3.RateLimitResponse_OVER_LIMIT
+			s.Code, s.DurationUntilReset = ratelimitv3.RateLimitResponse_OVER_LIMIT, whole(c.wait)
+		}
+		if q.decision.Degraded {
+			continue
 		}
 		if named == nil || q.before(named) {
 			named = q
@@ -112,7 +115,12 @@ func (q *question) describe(s *status, wait time.Duration) {
 	} else {
 		s.LimitRemaining = uint32(min(q.decision.Remaining, math.MaxUint32))
 	}
-	s.DurationUntilReset = durationpb.New(time.Duration(seconds(reset)) * time.Second)
+	s.DurationUntilReset = whole(reset)
+}
+
+// whole returns a time in whole seconds, rounded up.
+func whole(d time.Duration) *durationpb.Duration {
+	return durationpb.New(time.Duration(seconds(d)) * time.Second)
 }
 
 // shownName is the name of a limit for clients: theirs if the file has one.

@@ -23,32 +23,44 @@ func scrape(t *testing.T, m *metrics) string {
 	return w.Body.String()
 }
 
-// Forward auth finds the client's request in the headers of a trusted peer, and otherwise in the request line.
+// Forward auth finds the client's request in the headers of a trusted peer, and otherwise in the request line. It does
+// not guess for a peer that is not trusted.
 func TestAuth(t *testing.T) {
 	s, _ := newService(t, map[string]string{"login.yaml": "proxies: [192.0.2.1]\nlimits:\n" +
-		"  login: {when: 'request.path == \"/login\" && request.method == \"POST\"', by: request.ip, rates: 1/1m}"},
-		func(l *limits) { l.statuses = map[string]int{"login": http.StatusForbidden} })
+		"  login: {when: 'request.path == \"/login\" && request.method == \"POST\"', by: request.ip, rates: 1/1m}"})
+	of := func(client string, more ...string) map[string]string {
+		headers := map[string]string{"X-Forwarded-For": client}
+		for i := 0; i < len(more); i += 2 {
+			headers[more[i]] = more[i+1]
+		}
+		return headers
+	}
+	const proxy, stranger, client = "192.0.2.1:1", "203.0.113.9:1", "203.0.113.9"
 	for _, step := range []struct {
 		name, peer, method, url string
 		headers                 map[string]string
 		want                    int
 	}{
-		{"a path without a limit", "192.0.2.1:1", "GET", "/auth/login/other", nil, 200},
-		{"the first", "192.0.2.1:1", "POST", "/auth/login/login", map[string]string{"X-Forwarded-For": "203.0.113.9"}, 200},
-		{"the second", "192.0.2.1:1", "POST", "/auth/login/login", map[string]string{"X-Forwarded-For": "203.0.113.9"}, 403},
-		{"by nginx's headers", "192.0.2.1:1", "GET", "/auth/login", map[string]string{"X-Forwarded-For": "203.0.113.9",
-			"X-Original-Method": "POST", "X-Original-URI": "/login?x=1"}, 403},
-		{"another client", "192.0.2.1:1", "GET", "/auth/login", map[string]string{"X-Forwarded-For": "203.0.113.10",
-			"X-Forwarded-Method": "POST", "X-Forwarded-Uri": "/login"}, 200},
-		{"headers of a stranger say nothing", "203.0.113.9:1", "GET", "/auth/login", map[string]string{
-			"X-Forwarded-Method": "POST", "X-Forwarded-Uri": "/login"}, 200},
-		{"nor does his address", "203.0.113.9:1", "POST", "/auth/login/login",
-			map[string]string{"X-Forwarded-For": "203.0.113.77"}, 403},
-		{"a name that is no file", "192.0.2.1:1", "POST", "/auth/other/login", nil, 404},
-		{"a query chooses nothing", "192.0.2.1:1", "POST", "/auth/login/login?name=other", map[string]string{
-			"X-Forwarded-For": "203.0.113.9"}, 403},
-		{"a path that climbs", "192.0.2.1:1", "POST", "/auth/login/../other/login", map[string]string{
-			"X-Forwarded-For": "203.0.113.9"}, 200},
+		{"a path without a limit", proxy, "GET", "/auth/login/other", nil, 200},
+		{"the first", proxy, "POST", "/auth/login/login", of(client), 200},
+		{"the second", proxy, "POST", "/auth/login/login", of(client), 429},
+		{"the second, for nginx", proxy, "POST", "/auth403/login/login", of(client), 403},
+		{"by nginx's headers", proxy, "GET", "/auth403/login", of(client, "X-Original-Method", "POST",
+			"X-Original-URI", "/login?x=1"), 403},
+		{"another client", proxy, "GET", "/auth/login", of("203.0.113.10", "X-Forwarded-Method", "POST",
+			"X-Forwarded-Uri", "/login"), 200},
+		{"a proxy that is not trusted", stranger, "GET", "/auth/login", map[string]string{"X-Forwarded-Uri": "/"}, 503},
+		{"nor for the address", stranger, "POST", "/auth/login/login", of("203.0.113.77"), 503},
+		{"a client by itself", stranger, "POST", "/auth/login/login", nil, 429},
+		{"a name that is no file", proxy, "POST", "/auth/other/login", nil, 404},
+		{"no name", proxy, "POST", "/auth/", nil, 404},
+		{"a query chooses nothing", proxy, "POST", "/auth/login/login?name=other", of(client), 429},
+		{"a path that climbs", proxy, "POST", "/auth/login/../other/login", of(client), 200},
+		{"two slashes", proxy, "POST", "/auth/login//login", of(client), 429},
+		{"dots", proxy, "POST", "/auth/login/x/%2e%2e/./login", of(client), 429},
+		{"a fragment", proxy, "GET", "/auth/login", of(client, "X-Forwarded-Method", "POST", "X-Forwarded-Uri", "//login#x"), 429},
+		{"an escaped letter", proxy, "GET", "/auth/login", of(client, "X-Forwarded-Method", "POST", "X-Forwarded-Uri", "/%6cogin"), 429},
+		{"a path that is another one", proxy, "GET", "/auth/login", of(client, "X-Forwarded-Method", "POST", "X-Forwarded-Uri", "/login/"), 200},
 	} {
 		r := httptest.NewRequest(step.method, step.url, nil)
 		r.RemoteAddr = step.peer
@@ -57,9 +69,12 @@ func TestAuth(t *testing.T) {
 		}
 		w := httptest.NewRecorder()
 		bounded(http.NotFoundHandler(), s.serveAuth).ServeHTTP(w, r)
-		if w.Code != step.want || (w.Header().Get("Retry-After") != "") != (step.want == 403) {
+		if w.Code != step.want || (w.Header().Get("Retry-After") != "") != (step.want == 403 || step.want == 429) {
 			t.Errorf("%s: %d %v, want %d", step.name, w.Code, w.Header(), step.want)
 		}
+	}
+	if text := scrape(t, s.metrics); !strings.Contains(text, `{domain="auth/login",limit="login",outcome="over_limit"} 9`) {
+		t.Error(text)
 	}
 }
 

@@ -150,8 +150,14 @@ func (f files) checkGCRA() error {
 	return errors.Join(alone...)
 }
 
-// remarks says what the files ask for and sluiced does otherwise.
+// remarks says what the files ask for and sluiced does otherwise, and what may be forgotten.
 func (f files) remarks() (texts []string) {
+	for _, name := range slices.Sorted(maps.Keys(f.ours)) {
+		asks := slices.ContainsFunc(f.ours[name].Policies, (*policy.Policy).AsksRequest)
+		if asks && len(f.ours[name].Proxies) == 0 {
+			texts = append(texts, name+".yaml has no proxies: a proxy's headers are believed only if its address is there")
+		}
+	}
 	for _, file := range f.theirs {
 		for _, rule := range file.Rules {
 			if rule.Requests > maxPermits {

@@ -7,8 +7,8 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -32,13 +32,13 @@ type settings struct {
 	embedded     bool
 	prefix       string
 	fail         string
-	timeout      time.Duration
+	timeout      time.Duration // of calls by gRPC and JSON
+	authTimeout  time.Duration
 
 	cert, key, clientCA string
 
 	headers  string
 	metadata bool
-	statuses map[string]int
 
 	reload, drain, maxAge    time.Duration
 	maxCalls, maxConnections int
@@ -65,12 +65,12 @@ func (a app) parseServe(args []string) (s settings, err error) {
 	flags.StringVar(&s.prefix, "prefix", "sluice", "")
 	flags.StringVar(&s.fail, "fail", "closed", "")
 	flags.DurationVar(&s.timeout, "timeout", 15*time.Millisecond, "")
+	flags.DurationVar(&s.authTimeout, "auth-timeout", 250*time.Millisecond, "")
 	flags.StringVar(&s.cert, "tls-cert", "", "")
 	flags.StringVar(&s.key, "tls-key", "", "")
 	flags.StringVar(&s.clientCA, "tls-client-ca", "", "")
 	flags.StringVar(&s.headers, "headers", "none", "")
 	flags.BoolVar(&s.metadata, "dynamic-metadata", false, "")
-	status := flags.String("auth-status", "", "")
 	flags.DurationVar(&s.reload, "reload", time.Second, "")
 	flags.DurationVar(&s.drain, "drain", 5*time.Second, "")
 	flags.DurationVar(&s.maxAge, "max-connection-age", time.Hour, "")
@@ -81,13 +81,13 @@ func (a app) parseServe(args []string) (s settings, err error) {
 	}
 	fromEnvironment := s.redis
 	if err := flags.Parse(args); err != nil {
-		return s, flagError(err)
+		return s, flagError(flags, err)
+	}
+	if late := slices.IndexFunc(flags.Args(), func(arg string) bool { return strings.HasPrefix(arg, "-") }); late >= 0 {
+		return s, usagef("a flag after the files: want all flags before them")
 	}
 	if s.paths = flags.Args(); len(s.paths) == 0 {
 		s.paths = strings.Fields(a.getenv(environmentPrefix + "FILES"))
-	}
-	if s.statuses, err = parseStatuses(*status); err != nil {
-		return s, err
 	}
 	t, err := dial.Find(s.redis, func(string) string { return "" })
 	if err == nil && s.redis != fromEnvironment && t.Options.Password != "" {
@@ -113,11 +113,11 @@ func (a app) fromEnvironment(flags *flag.FlagSet) error {
 }
 
 // flagError is an error of package flag. It shows no value, because that may be a password.
-func flagError(err error) error {
+func flagError(flags *flag.FlagSet, err error) error {
 	text := err.Error()
 	if _, name, found := strings.Cut(text, " for flag -"); found {
 		name, _, _ = strings.Cut(name, ":")
-		return usagef("not a value of --%s", name)
+		return usagef("not a value of --%s: want one such as its default, %s", name, flags.Lookup(name).DefValue)
 	}
 	if errors.Is(err, flag.ErrHelp) {
 		return err
@@ -134,6 +134,8 @@ func (s settings) check() error {
 		return usagef("neither --grpc nor --http: want an address such as :8081")
 	case s.timeout < time.Millisecond || s.timeout > 10*time.Second:
 		return usagef("--timeout is %v: want 1ms to 10s", s.timeout)
+	case s.authTimeout < time.Millisecond || s.authTimeout > 10*time.Second:
+		return usagef("--auth-timeout is %v: want 1ms to 10s", s.authTimeout)
 	case s.reload < 100*time.Millisecond:
 		return usagef("--reload is %v: want 100ms or more", s.reload)
 	case s.drain < 0 || s.drain > 5*time.Minute:
@@ -195,23 +197,6 @@ func (s settings) failOption() (loader.LimiterOption, error) {
 		return nil, wrong
 	}
 	return loader.FailLocal(value), nil
-}
-
-// parseStatuses reads the statuses of denials in forward auth: "login=403,api=429".
-func parseStatuses(text string) (map[string]int, error) {
-	statuses := map[string]int{}
-	for pair := range strings.SplitSeq(text, ",") {
-		name, code, found := strings.Cut(pair, "=")
-		status, err := strconv.Atoi(code)
-		switch {
-		case pair == "":
-		case !found || err != nil || status < 400 || status > 499 || http.StatusText(status) == "":
-			return nil, usagef("--auth-status %.40q: want the name of a policy file and a status of 4xx, as in login=403", pair)
-		default:
-			statuses[name] = status
-		}
-	}
-	return statuses, nil
 }
 
 // client connects to Redis.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -21,12 +22,12 @@ import (
 
 // limits is what the files say, as it is applied now.
 type limits struct {
-	loader *loader.Loader
-	fail   loader.LimiterOption // of their files; nil: closed
-	opts   []policy.Option
-
-	statuses map[string]int // of denials in forward auth, by the name of the policy file
-	headers  httplimit.HeaderSet
+	loader     *loader.Loader       // of calls by gRPC and JSON
+	authLoader *loader.Loader       // of forward auth, whose callers wait longer
+	fail       loader.LimiterOption // of their files; nil: closed
+	opts       []policy.Option
+	headers    httplimit.HeaderSet
+	metrics    *metrics
 
 	mu      sync.Mutex // of apply
 	current atomic.Pointer[set]
@@ -35,10 +36,14 @@ type limits struct {
 // set is one version of the files, with their limiters.
 type set struct {
 	domains  map[string]*domain
-	policies map[string]*policy.Policies // by the name of the file
+	policies policies // for descriptors
+	requests policies // for forward auth
 	auth     map[string]http.Handler
 	names    []string // of policies, in their order
 }
+
+// policies are those of policy files, by the names of the files.
+type policies map[string]*policy.Policies
 
 // domain is a file of envoyproxy/ratelimit with a ring for each unit, of which rules are copies with another limit.
 type domain struct {
@@ -51,31 +56,62 @@ type domain struct {
 func (l *limits) apply(read files) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	next := &set{domains: map[string]*domain{}, policies: map[string]*policy.Policies{}, auth: map[string]http.Handler{}}
-	var errs []error
+	next := &set{domains: map[string]*domain{}, auth: map[string]http.Handler{}, names: slices.Sorted(maps.Keys(read.ours))}
 	for _, file := range read.theirs {
 		next.domains[file.Domain] = l.newDomain(file)
 	}
-	next.names = slices.Sorted(maps.Keys(read.ours))
-	for _, name := range next.names {
-		policies, err := policy.New(l.loader, read.ours[name], l.opts...)
-		errs = append(errs, err)
-		if err == nil {
-			next.policies[name], next.auth[name] = policies, l.newAuth(name, policies)
-		}
-	}
-	if err := errors.Join(errs...); err != nil {
+	var err, errOfAuth error
+	next.policies, err = newPolicies(l.loader, read.ours, func(string) []policy.Option { return l.opts })
+	next.requests, errOfAuth = newPolicies(l.authLoader, read.ours, func(name string) []policy.Option {
+		return append(slices.Clone(l.opts), policy.Observe(l.metrics.decidedAuth("auth/"+name)))
+	})
+	if err := cmp.Or(err, errOfAuth); err != nil {
 		return err
 	}
 	if old := l.current.Load(); old != nil { // what could fail has not
-		for name := range next.policies {
-			if kept := old.policies[name]; kept != nil && kept.Replace(read.ours[name]) == nil {
-				next.policies[name], next.auth[name] = kept, old.auth[name]
-			}
+		next.policies.keep(old.policies, read.ours)
+		next.requests.keep(old.requests, read.ours)
+	}
+	for name, policies := range next.requests {
+		for prefix, status := range denialStatus {
+			next.auth[prefix+"/"+name] = l.newAuth(status, policies)
 		}
 	}
 	l.current.Store(next)
 	return nil
+}
+
+func newPolicies(
+	on *loader.Loader, files map[string]*policy.File, opts func(name string) []policy.Option,
+) (made policies, err error) {
+	made = policies{}
+	var errs []error
+	for name, file := range files {
+		made[name], err = policy.New(on, file, opts(name)...)
+		errs = append(errs, err)
+	}
+	return made, errors.Join(errs...)
+}
+
+// keep takes the policies that were there, with their new files: they know what this process has counted.
+func (p policies) keep(old policies, files map[string]*policy.File) {
+	for name := range p {
+		if kept := old[name]; kept != nil && kept.Replace(files[name]) == nil {
+			p[name] = kept
+		}
+	}
+}
+
+// survives reports whether any limit is decided without Redis.
+func (l *limits) survives() bool {
+	for _, policies := range l.current.Load().policies {
+		for _, p := range policies.File().Policies {
+			if p.Fail.Open || p.Fail.Local > 0 {
+				return true
+			}
+		}
+	}
+	return l.fail != nil
 }
 
 func (l *limits) newDomain(file *envoyfile.File) *domain {

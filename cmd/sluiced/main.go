@@ -130,7 +130,7 @@ func (a app) convert(_ context.Context, args []string) error {
 func parseOnly(name string, args []string) (paths []string, err error) {
 	flags := newFlags(name)
 	if err = flags.Parse(args); err != nil {
-		return nil, flagError(err)
+		return nil, flagError(flags, err)
 	}
 	if flags.NArg() == 0 {
 		return nil, usagef("%s wants files", name)

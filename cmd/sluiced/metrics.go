@@ -17,6 +17,7 @@ import (
 
 	"github.com/sluice-redis/sluice/loader"
 	sluiceotel "github.com/sluice-redis/sluice/otel"
+	"github.com/sluice-redis/sluice/policy"
 )
 
 // metrics is what /metrics shows. No label holds a value of a request, unless a file asks for it with detailed_metric
@@ -28,6 +29,7 @@ type metrics struct {
 	decisions metric.Int64Counter
 	duration  metric.Float64Histogram
 	refusals  metric.Int64Counter
+	unmatched metric.Int64Counter
 	reloads   metric.Int64Counter
 	loadedAt  metric.Float64Gauge
 	refused   metric.Int64Gauge // of files
@@ -74,6 +76,10 @@ func (m *metrics) instruments(meter metric.Meter) (err error) {
 		metric.WithDescription("Calls that were refused before any limit was asked, by reason.")); err != nil {
 		return err
 	}
+	if m.unmatched, err = meter.Int64Counter("sluiced.unmatched",
+		metric.WithDescription("Calls that no limit is about, because no file has the domain or the descriptors.")); err != nil {
+		return err
+	}
 	if m.reloads, err = meter.Int64Counter("sluiced.reloads",
 		metric.WithDescription("Times that changed files were read, by result.")); err != nil {
 		return err
@@ -105,24 +111,41 @@ func (m *metrics) decided(ctx context.Context, c *call, took time.Duration) {
 	m.duration.Record(ctx, took.Seconds())
 }
 
+// decidedAuth returns what counts the decisions of a policy file in forward auth.
+func (m *metrics) decidedAuth(domain string) func(context.Context, policy.Decision, error) {
+	return func(ctx context.Context, d policy.Decision, err error) {
+		if err != nil {
+			m.decisions.Add(ctx, 1, m.set(labels{domain: domain, outcome: "error"}))
+		}
+		for _, p := range d.Policies {
+			m.decisions.Add(ctx, 1, m.set(labels{domain, p.Policy, outcomeOf(p.Decision, p.Err, p.Shadow)}))
+		}
+	}
+}
+
 // labels is the labels of a question: the limit's place in the file, or its name.
 func (q *question) labels() labels {
-	l := labels{q.domain, q.name, "ok"}
-	switch {
-	case !q.answered && q.err == nil:
-		l.outcome = "not_asked"
-	case q.err != nil:
-		l.outcome = "error"
-	case q.decision.Degraded && q.decision.Granted:
-		l.outcome = "degraded_ok"
-	case q.decision.Degraded:
-		l.outcome = "degraded_over_limit"
-	case q.denies() && q.mode == shadow:
-		l.outcome = "shadow_over_limit"
-	case q.denies():
-		l.outcome = "over_limit"
+	l := labels{q.domain, q.name, "not_asked"}
+	if q.answered || q.err != nil {
+		l.outcome = outcomeOf(q.decision, q.err, q.mode == shadow)
 	}
 	return l
+}
+
+func outcomeOf(d loader.Decision, err error, inShadow bool) string {
+	switch {
+	case err != nil:
+		return "error"
+	case d.Degraded && d.Granted:
+		return "degraded_ok"
+	case d.Degraded:
+		return "degraded_over_limit"
+	case d.Granted:
+		return "ok"
+	case inShadow:
+		return "shadow_over_limit"
+	}
+	return "over_limit"
 }
 
 // set returns the attributes of labels.
@@ -138,8 +161,8 @@ func (m *metrics) set(l labels) metric.AddOption {
 	return made
 }
 
-func (m *metrics) refuse(ctx context.Context, why string) {
-	m.refusals.Add(ctx, 1, metric.WithAttributes(attribute.String("reason", why)))
+func (m *metrics) count(ctx context.Context, counter metric.Int64Counter, reason string) {
+	counter.Add(ctx, 1, metric.WithAttributes(attribute.String("reason", reason)))
 }
 
 func (m *metrics) reloaded(err error) {

@@ -24,7 +24,6 @@ import (
 type proxy struct {
 	name    string
 	command []string // in a folder with the files of the page
-	extra   []string // flags of sluiced
 	limits  string   // the file of the page that sluiced serves
 	header  string   // names the limit, in denials
 	down    int      // status without sluiced
@@ -32,14 +31,14 @@ type proxy struct {
 
 // The files of the page are for a limit of five a minute: these wait less.
 var proxies = []proxy{
-	{"envoy", runEnvoy("envoy.yaml"), nil, "limits.yaml", "X-Ratelimit-Limit", 503},
-	{"ext_authz", runEnvoy("envoy-ext_authz.yaml"), nil, "login.yaml", "Ratelimit-Policy", 503},
+	{"envoy", runEnvoy("envoy.yaml"), "limits.yaml", "X-Ratelimit-Limit", 503},
+	{"ext_authz", runEnvoy("envoy-ext_authz.yaml"), "login.yaml", "Ratelimit-Policy", 503},
 	{"nginx", []string{"nginx", "-p", ".", "-c", "nginx.conf", "-e", "stderr",
 		"-g", "daemon off; master_process off; pid nginx.pid;"},
-		[]string{"--auth-status", "login=403"}, "login.yaml", "Ratelimit-Policy", 503},
+		"login.yaml", "Ratelimit-Policy", 503},
 	{"caddy", []string{"caddy", "run", "--adapter", "caddyfile", "--config", "Caddyfile"},
-		nil, "login.yaml", "Ratelimit-Policy", 502},
-	{"haproxy", []string{"haproxy", "-db", "-f", "haproxy.cfg"}, nil, "login.yaml", "Ratelimit-Policy", 503},
+		"login.yaml", "Ratelimit-Policy", 502},
+	{"haproxy", []string{"haproxy", "-db", "-f", "haproxy.cfg"}, "login.yaml", "Ratelimit-Policy", 503},
 }
 
 func runEnvoy(file string) []string {
@@ -116,9 +115,9 @@ func (r *rig) write(t *testing.T, name, text string) {
 func (r *rig) start(t *testing.T) {
 	out, ended := &output{}, make(chan int, 1)
 	ctx, cancel := context.WithCancel(context.Background())
-	args := append([]string{"serve", "--redis", "redis://" + r.redis.Addr, "--grpc", "127.0.0.1:" + r.ports["8081"],
+	args := []string{"serve", "--redis", "redis://" + r.redis.Addr, "--grpc", "127.0.0.1:" + r.ports["8081"],
 		"--http", "127.0.0.1:" + r.ports["8080"], "--admin", "", "--timeout", "3s", "--reload", "100ms", "--drain", "0s",
-		"--headers", "draft"}, r.extra...)
+		"--auth-timeout", "3s", "--headers", "draft"}
 	if r.limits == "limits.yaml" {
 		args[len(args)-1] = "none"
 	}
@@ -134,13 +133,16 @@ func (r *rig) start(t *testing.T) {
 	t.Cleanup(func() { r.stop() })
 }
 
-// get asks the proxy for /login, from an address of the loopback network, with a header that claims another one each
-// time.
+// spellings of the path that is limited.
+var spellings = []string{"/login", "/login?x=1", "//login", "/login/", "/x/../login"}
+
+// get asks the proxy for /login, from an address of the loopback network, in another spelling and with a header that
+// claims another address each time.
 func (r *rig) get(from string) *http.Response {
 	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
 	client := &http.Client{Transport: &http.Transport{DialContext: dialer.DialContext, DisableKeepAlives: true}}
-	request, _ := http.NewRequest(http.MethodGet, r.url+"/login", http.NoBody)
 	r.asked++
+	request, _ := http.NewRequest(http.MethodGet, r.url+spellings[int(r.asked)%len(spellings)], http.NoBody)
 	request.Header.Set("X-Forwarded-For", fmt.Sprintf("198.18.%d.%d", r.asked/250, r.asked%250))
 	response, err := client.Do(request)
 	if err != nil {
@@ -192,6 +194,11 @@ func (r *rig) isLimited(t *testing.T, limit string) {
 	response, granted := r.deny(t)
 	if granted < 3 || r.served.Load() != before+int64(granted) {
 		t.Errorf("%d granted, and the application saw %d", granted, r.served.Load()-before)
+	}
+	for _, spelling := range spellings {
+		if got := r.get(client).StatusCode; got != 429 {
+			t.Errorf("%s or another spelling: %d", spelling, got)
+		}
 	}
 	wait, err := strconv.Atoi(response.Header.Get("Retry-After"))
 	if err != nil || wait < 1 || wait > 3 {

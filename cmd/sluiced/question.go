@@ -111,6 +111,11 @@ func (s *set) newCall(r *ratelimitv3.RateLimitRequest) (*call, error) {
 	return c, c.checkTogether()
 }
 
+// isUnmatched reports whether no limit is about the call.
+func (c *call) isUnmatched() bool {
+	return len(c.questions) == 0 && !slices.Contains(c.unlimited, true) && !slices.Contains(c.refused, true)
+}
+
 // checkTogether refuses limits that cannot be decided together, because one cannot give back what another denies.
 func (c *call) checkTogether() error {
 	together := slices.DeleteFunc(slices.Clone(c.questions), func(q *question) bool {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -31,7 +32,8 @@ func newService(t *testing.T, sources map[string]string, opts ...func(*limits)) 
 	server.SetTime(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC))
 	made, err := newMetrics()
 	must(t, err)
-	l := &limits{loader: loader.New(rdb, loader.Timeout(time.Second), loader.Observe(made.observer))}
+	l := &limits{loader: loader.New(rdb, loader.Timeout(time.Second), loader.Observe(made.observer)), metrics: made}
+	l.authLoader = l.loader
 	for _, opt := range opts {
 		opt(l)
 	}
@@ -186,6 +188,30 @@ func TestMalformed(t *testing.T) {
 	}
 }
 
+// Calls that no limit is about are counted, and a domain that no file has is logged.
+func TestUnmatched(t *testing.T) {
+	s, _ := newService(t, map[string]string{"file.yaml": "domain: e\ndescriptors: [{key: a, rate_limit: {unlimited: true}}]"})
+	out := &output{}
+	s.log = newComplaints(slog.New(slog.NewTextHandler(out, nil)))
+	for _, domain := range []string{"d", "d", "e"} {
+		for _, key := range []string{"a=1", "b=secret"} {
+			r := request(t, key)
+			r.Domain = domain
+			_, err := s.answer(context.Background(), r)
+			must(t, err)
+		}
+	}
+	text := scrape(t, s.metrics)
+	for _, want := range []string{`sluiced_unmatched_total{reason="domain"} 4`, `sluiced_unmatched_total{reason="descriptor"} 1`} {
+		if !strings.Contains(text, want) {
+			t.Errorf("want %s in %s", want, text)
+		}
+	}
+	if got := out.String(); strings.Count(got, "no file has the domain") != 1 || !strings.Contains(got, `the files have [\"e\"]`) {
+		t.Error(got)
+	}
+}
+
 // Without Redis the answer is what --fail says, within the timeout.
 func TestOutage(t *testing.T) {
 	file := map[string]string{"file.yaml": "domain: d\ndescriptors: [{key: a, rate_limit: {unit: minute, requests_per_unit: 8}}]"}
@@ -196,6 +222,9 @@ func TestOutage(t *testing.T) {
 			l.fail = option
 		})
 		stop()
+		if s.limits.survives() != (want != "") {
+			t.Errorf("%s: ready without Redis: %t", fail, want == "")
+		}
 		response, err := s.answer(context.Background(), request(t, "a=1"))
 		if got := ""; err == nil {
 			if got = shown(response); got != want {
@@ -203,6 +232,13 @@ func TestOutage(t *testing.T) {
 			}
 		} else if want != "" || err.Error() != "no decision: Redis does not answer" {
 			t.Errorf("%s: %v, want %q", fail, err, want)
+		}
+		if fail == "local 1/4" { // 2 of 8
+			_, _ = s.answer(context.Background(), request(t, "a=1"))
+			response, err := s.answer(context.Background(), request(t, "a=1"))
+			if must(t, err); shown(response) != "OVER" || response.Statuses[0].DurationUntilReset.GetSeconds() < 1 {
+				t.Errorf("the third: %v", response)
+			}
 		}
 	}
 }

@@ -131,10 +131,13 @@ func (s *server) connect(a app) error {
 func (s *server) newLimits() {
 	headers, _ := s.headerSet() // checked before
 	fail, _ := s.failOption()
+	newLoader := func(timeout time.Duration) *loader.Loader {
+		return loader.New(s.rdb, loader.Prefix(s.prefix), loader.ShareRoundTrips(), loader.Observe(s.metrics.observer),
+			loader.Timeout(timeout), loader.Logger(s.log))
+	}
 	s.limits = &limits{
-		fail: fail, statuses: s.statuses, headers: headers, opts: []policy.Option{policy.Logger(s.log)},
-		loader: loader.New(s.rdb, loader.Prefix(s.prefix), loader.ShareRoundTrips(), loader.Observe(s.metrics.observer),
-			loader.Timeout(max(s.timeout*9/10, time.Millisecond)), loader.Logger(s.log)),
+		loader: newLoader(max(s.timeout*9/10, time.Millisecond)), authLoader: newLoader(s.authTimeout),
+		fail: fail, headers: headers, opts: []policy.Option{policy.Logger(s.log)}, metrics: s.metrics,
 	}
 }
 
@@ -172,7 +175,7 @@ func (s *server) listen(ctx context.Context) error {
 // bounded serves forward auth before the mux, which would redirect paths that are not clean.
 func bounded(mux http.Handler, auth http.HandlerFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if len(r.URL.Path) > len(authPrefix) && r.URL.Path[:len(authPrefix)] == authPrefix {
+		if isAuth(r.URL.Path) {
 			auth(w, r)
 			return
 		}
@@ -283,14 +286,15 @@ func (s *server) probe(ctx context.Context) {
 			return
 		case err != nil && err.Error() != lastErr:
 			lastErr = err.Error()
-			s.log.Error("not ready: Redis does not answer", "error", err)
-		case err == nil && !s.ready.Load():
+			s.log.Error("Redis does not answer", "error", err)
+		case err == nil && (lastErr != "" || !s.ready.Load()):
 			lastErr = ""
 			s.log.Info("ready")
 		}
 		s.metrics.probed(err == nil)
-		if s.ready.Store(err == nil); !s.ending.Load() {
-			s.setHealth(err == nil)
+		ready := err == nil || loaded && s.limits.survives()
+		if s.ready.Store(ready); !s.ending.Load() {
+			s.setHealth(ready)
 		}
 		select {
 		case <-ctx.Done():
@@ -330,6 +334,7 @@ func (s *server) close() {
 		ctx, cancel := context.WithTimeout(context.Background(), drainTime)
 		defer cancel()
 		_ = s.limits.loader.Flush(ctx)
+		_ = s.limits.authLoader.Flush(ctx)
 	}
 	if s.rdb != nil {
 		_ = s.rdb.Close()

@@ -3,8 +3,11 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
+	"slices"
 	"time"
 
 	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
@@ -56,18 +59,32 @@ func (s *service) answer(ctx context.Context, r *ratelimitv3.RateLimitRequest) (
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	c, err := s.limits.current.Load().newCall(r)
+	set := s.limits.current.Load()
+	c, err := set.newCall(r)
 	if err != nil {
-		s.metrics.refuse(ctx, "malformed")
+		s.metrics.count(ctx, s.metrics.refusals, "malformed")
 		return nil, err
+	}
+	if c.isUnmatched() {
+		s.noteUnmatched(ctx, set, r.Domain)
 	}
 	err = c.decide(ctx, s.limits.loader)
 	s.metrics.decided(ctx, c, time.Since(began))
-	if err != nil {
-		s.log.complain("Redis did not decide", err)
+	if err != nil { // the loader has logged it
 		return nil, errors.New("no decision: " + reason(err))
 	}
 	return c.answer(s.headers, s.metadata), nil
+}
+
+// noteUnmatched tells of a call that no limit is about. A domain that no file has is mostly a mistake.
+func (s *service) noteUnmatched(ctx context.Context, set *set, domain string) {
+	reason := "descriptor"
+	if set.domains[domain] == nil && len(set.domains) > 0 {
+		reason = "domain"
+		s.log.complain("calls without limits", fmt.Errorf("no file has the domain %.100q: the files have %q", domain,
+			slices.Sorted(maps.Keys(set.domains))))
+	}
+	s.metrics.count(ctx, s.metrics.unmatched, reason)
 }
 
 // enter takes a place for a call, if there is one.
@@ -76,7 +93,7 @@ func (s *service) enter(ctx context.Context) bool {
 	case s.calls <- struct{}{}:
 		return true
 	default:
-		s.metrics.refuse(ctx, "busy")
+		s.metrics.count(ctx, s.metrics.refusals, "busy")
 		return false
 	}
 }
@@ -90,7 +107,9 @@ func (s *service) serveAuth(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer s.leave()
-	s.limits.auth(w, r)
+	if err := s.limits.auth(w, r); err != nil {
+		s.log.complain("a proxy is not trusted", err)
+	}
 }
 
 // reason is what a client is told of an error: it names no key and no address.
