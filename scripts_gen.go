@@ -21,8 +21,8 @@ const (
 	ListLogReturnV1SHA1       = "4abb977f5c1fd7f09471aa196ae4f61828bc386f"
 	ListLogV1SHA1             = "3fd94cca38f87287286ee431bac2307a0a0a653e"
 	SliceRingManyV1SHA1       = "c0869928b7da988086e69c54f1505a1527ab0e2a"
-	SliceRingReportManyV1SHA1 = "7040455f40868a65c7608a683401937bbfc7bd96"
-	SliceRingReportV1SHA1     = "5ce480755e2fb882860a2e00aee8504fe198cedf"
+	SliceRingReportManyV1SHA1 = "96aebb285520efba09ed462ff0706b1baa000f43"
+	SliceRingReportV1SHA1     = "638f064d21fb9c6d45355e7dd96cccb8d71d9a9d"
 	SliceRingReturnV1SHA1     = "d21947cd080eb9864db938e69156c20d331417e3"
 	SliceRingV1SHA1           = "420ee1ceaab0dd692162ae3153039de72da08d4b"
 	TokenBucketSetV1SHA1      = "f021eff654bcc6a51ae6db4bc833e6963d88a4e8"
@@ -500,11 +500,12 @@ func SliceRingManyV1() Script {
 var sliceRingReportManyV1Source string
 
 // SliceRingReportManyV1 returns slice_ring_report_many v1. slice_ring_report_v1 for up to 64
-// subjects of one limiter in one call. REPLY goes on with EACH for each key in turn. It is
-// decided as by slice_ring_report_v1, twice where it is named twice. One that cannot be decided
-// has granted -1 (BADSTATE) or -2 (WRONGTYPE), and the others are decided. If Redis refuses a
-// command, by an ACL for example, the call ends, and keys before this one keep their grants:
-// too much is counted, never too little. Granted -3, after much work: not decided, ask again.
+// subjects of one limiter in one call, K in all. REPLY goes on with EACH for each key in turn.
+// It is decided as by slice_ring_report_v1, twice where it is named twice. One that cannot be
+// decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and the others are decided. If Redis
+// refuses a command, by an ACL for example, the call ends, and keys before this one keep their
+// grants: too much is counted, never too little. Granted -3, after much work: not decided, ask
+// again.
 func SliceRingReportManyV1() Script {
 	return Script{
 		Name:    "slice_ring_report_many",
@@ -512,14 +513,14 @@ func SliceRingReportManyV1() Script {
 		File:    "slice_ring_report_many_v1.lua",
 		SHA1:    SliceRingReportManyV1SHA1,
 		Source:  sliceRingReportManyV1Source,
-		About:   "slice_ring_report_v1 for up to 64 subjects of one limiter in one call. REPLY goes on with EACH for each key in turn. It is decided as by slice_ring_report_v1, twice where it is named twice. One that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and the others are decided. If Redis refuses a command, by an ACL for example, the call ends, and keys before this one keep their grants: too much is counted, never too little. Granted -3, after much work: not decided, ask again.",
+		About:   "slice_ring_report_v1 for up to 64 subjects of one limiter in one call, K in all. REPLY goes on with EACH for each key in turn. It is decided as by slice_ring_report_v1, twice where it is named twice. One that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and the others are decided. If Redis refuses a command, by an ACL for example, the call ends, and keys before this one keep their grants: too much is counted, never too little. Granted -3, after much work: not decided, ask again.",
 		Keys: []Key{
 			{Name: "ring", Pattern: "<prefix>:<limiter>:{<subject>}:sr1", Repeated: true},
 		},
 		KeyGroup: &Group{Name: "subject", Min: 1, Max: 64},
 		Args: []Field{
 			{Name: "permits", Type: "int", Min: 0, Max: 1000000000, Text: "wanted now, up to every limit; 0 asks for none"},
-			{Name: "reported", Type: "int", Min: 0, Max: 1000000000, Text: "charged in any case; with permits 0, 0 only looks"},
+			{Name: "reported_k", Type: "int", Min: 0, Max: 1000000000, Text: "charged in any case; with permits 0, 0 only looks", Repeated: true},
 			{Name: "slice_i", Type: "us", Min: 1000, Max: 86400000000, Text: "length of a slice", Repeated: true},
 			{Name: "size_i", Type: "int", Min: 1, Max: 10000, Text: "its slices; up to 10000 in all windows", Repeated: true},
 			{Name: "limit_i", Type: "int", Min: 1, Max: 1000000000, Text: "permits in the window", Repeated: true},
@@ -872,7 +873,7 @@ func ZSetLogV1() Script {
 // of them.
 func Libraries() []Library {
 	return []Library{
-		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "2d1e9d01af8bcebf0f23783aeaedb252d19728bd", Source: sluiceV1Source},
+		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "0f2cfd8ef079882526cccd4f06e6c3729e603049", Source: sluiceV1Source},
 	}
 }
 

@@ -14,12 +14,14 @@
 //   - [ZSetLogV1] guarantees the same and takes a request ID. A repeated request with the same ID is not charged
 //     again, and [ZSetLogReturnV1] gives permits back by it. Its limits go up to 10000.
 //   - [SliceRingV1] counts by slices of time. It checks several windows at once and allows limits up to 10^9.
-//     [SliceRingReturnV1] gives back permits that were not used.
+//     [SliceRingReturnV1] gives back permits that were not used. [SliceRingReportV1] charges what is known only
+//     afterwards.
 //   - [BudgetV1] charges such a ring with an estimate under an ID, and [BudgetSettleV1] corrects it when the cost is
 //     known.
 //   - [GCRAV1] grants a smooth rate with a burst. It stores one small string.
 //   - [TokenBucketV1] stores its limit in Redis. [TokenBucketSetV1] changes it for one subject.
-//   - [GCRAManyV1], [ListLogManyV1] and [SliceRingManyV1] decide about up to 64 subjects of one limiter in one call.
+//   - [GCRAManyV1], [ListLogManyV1], [SliceRingManyV1] and [SliceRingReportManyV1] decide about up to 64 subjects of one
+//     limiter in one call.
 //
 // # Guarantees
 //
@@ -74,7 +76,7 @@ type Script struct {
 
 	Keys     []Key
 	KeyGroup *Group  // nil if no key is repeated
-	Args     []Field // repeated fields come last
+	Args     []Field // those of KeyGroup come behind those that are not repeated, those of Group last
 	Group    *Group  // nil if no argument is repeated
 	Reply    []Field // repeated fields come last
 
@@ -115,8 +117,9 @@ type Field struct {
 	Text string
 
 	// Repeated fields occur once for each member of Group, or of KeyGroup: first all fields of the first member, then
-	// of the second. Names of Group end in _i. In errors a number replaces the i: BADARG slices_2. In a reply with both
-	// groups, each member of KeyGroup has its fields, and then those of all members of Group.
+	// of the second. Names of Group end in _i, arguments of KeyGroup in _k. In errors a number replaces the letter:
+	// BADARG slices_2. Arguments of Group come behind those of all members of KeyGroup. In a reply with both groups,
+	// each member of KeyGroup has its fields, and then those of all members of Group.
 	Repeated bool
 }
 

@@ -163,7 +163,7 @@ func (b *body) localAssign(s *ast.LocalAssignStmt) {
 func (b *body) decide(f *ast.FunctionExpr) {
 	b.shared = b.scope
 	b.scoped(f.ParList.Names, func() {
-		for _, name := range f.ParList.Names {
+		for _, name := range f.ParList.Names[:min(1, len(f.ParList.Names))] {
 			b.scope.locals[name] = local{key: true}
 		}
 		for _, s := range f.Stmts {

@@ -23,6 +23,11 @@ import (
 //	-- ARGV[1]     <name>       <type> <range> <text>      one or more, type int, us, time or str
 //	-- ARGV[2i]    <name>_i     <type> <range> <text>      with a GROUP: one or more, here two
 //	-- ARGV[2i+1]  <name>_i     <type> <range> <text>
+//	                                                       or, where each of K keys has one of its own, in this form:
+//	-- ARGV[1]      <name>      <type> <range> <text>      names begin one column later
+//	-- ARGV[k+1]    <name>_k    <type> <range> <text>      the one of each key
+//	-- ARGV[K+2i]   <name>_i    <type> <range> <text>      with a GROUP: behind those of all keys
+//	-- ARGV[K+2i+1] <name>_i    <type> <range> <text>
 //	--
 //	-- REPLY[1]    <name>       <type> <range> <text>      one or more, type int, us or time
 //	-- REPLY[5+i]  <name>_i     int    <range> <text>      with a GROUP: at most one
@@ -46,7 +51,9 @@ const (
 )
 
 var (
-	groupArgPattern = regexp.MustCompile(`^-- ARGV\[\d+i`)
+	keyArgPattern   = regexp.MustCompile(`^-- ARGV\[k`)
+	groupArgPattern = regexp.MustCompile(`^-- ARGV\[(K\+)?\d+i`)
+	memberPattern   = regexp.MustCompile(`[ik]`)
 
 	titlePattern   = regexp.MustCompile(`^-- ([a-z][a-z0-9]*(?:_[a-z0-9]+)*) v([1-9][0-9]*)$`)
 	namePattern    = regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*$`)
@@ -60,7 +67,7 @@ var (
 
 // parseHeader parses the header of a script. file is its path, for messages.
 func parseHeader(file, source string) (*script, error) {
-	h := &header{file: file, lines: strings.Split(source, "\n"), script: &script{Source: source}}
+	h := &header{file: file, lines: strings.Split(source, "\n"), names: nameColumn, script: &script{Source: source}}
 	steps := []func() error{
 		h.title, h.separator, h.prose, h.separator,
 		h.keys, h.separator,
@@ -82,6 +89,7 @@ type header struct {
 	file   string
 	lines  []string
 	next   int // index of the next line
+	names  int // the column of names
 	script *script
 }
 
@@ -149,7 +157,7 @@ func (h *header) keys() error {
 		if err := h.index("KEYS", cells[0], fmt.Sprintf("KEYS[%d]", len(h.script.Keys)+1)); err != nil {
 			return err
 		}
-		if err := h.name(cells[1], false, keyNames(h.script)); err != nil {
+		if err := h.name(cells[1], "", keyNames(h.script)); err != nil {
 			return err
 		}
 		h.script.Keys = append(h.script.Keys, key{cells[1], cells[2], false, h.at(thirdColumn)})
@@ -169,7 +177,7 @@ func (h *header) manyKeys() (err error) {
 	if err := h.index("KEYS", cells[0], "KEYS[k]"); err != nil {
 		return err
 	}
-	if err := h.name(cells[1], false, []string{h.script.KeyGroup.Name}); err != nil {
+	if err := h.name(cells[1], "", []string{h.script.KeyGroup.Name}); err != nil {
 		return err
 	}
 	h.script.Keys = []key{{cells[1], cells[2], true, h.at(thirdColumn)}}
@@ -196,7 +204,7 @@ func (h *header) groupRow(index string) (*group, error) {
 	if g := h.script.KeyGroup; g != nil {
 		taken = append(taken, g.Name)
 	}
-	if err := h.name(cells[1], false, taken); err != nil {
+	if err := h.name(cells[1], "", taken); err != nil {
 		return nil, err
 	}
 	least, most, err := h.bounds(cells[2], thirdColumn, false)
@@ -208,54 +216,88 @@ func (h *header) groupRow(index string) (*group, error) {
 }
 
 func (h *header) args() error {
+	if h.script.KeyGroup != nil && h.argRows(keyArgPattern) > 0 {
+		h.names++
+		defer func() { h.names-- }()
+	}
 	err := h.rows("ARGV", func() error {
 		f, err := h.field(h.argIndices(), argNames(h.script), "int", "us", "time", "str")
 		h.script.Args = append(h.script.Args, f)
 		return err
 	})
-	if err == nil && h.script.Group != nil && len(repeated(h.script.Args)) == 0 {
+	if err == nil && h.script.Group != nil && len(inGroup(h.script.Args)) == 0 {
 		return h.want(strings.Join(h.argIndices(), " or "))
 	}
 	return err
 }
 
 // argIndices returns the first columns that the next row of arguments may have.
-func (h *header) argIndices() []string {
-	alone, inGroup := len(plain(h.script.Args)), len(repeated(h.script.Args))
-	var indices []string
-	if inGroup == 0 {
-		indices = append(indices, fmt.Sprintf("ARGV[%d]", alone+1))
+func (h *header) argIndices() (indices []string) {
+	args, ofKey, ofGroup := h.script.Args, field{Name: "_k", Repeated: true}, field{Name: "_i", Repeated: true}
+	add := func(next field, n int) {
+		places := argPlaces(slices.Concat(args, slices.Repeat([]field{next}, n)))
+		indices = append(indices, headerIndex(places[len(args)]))
 	}
-	if h.script.Group != nil && alone > 0 {
-		all := inGroup
-		for _, line := range h.lines[h.next:] {
-			if !strings.HasPrefix(line, "-- ARGV") && !strings.HasPrefix(line, "--  ") {
-				break
-			}
-			if groupArgPattern.MatchString(line) {
-				all++
-			}
+	if len(repeated(args)) == 0 {
+		add(field{}, 1)
+		if h.script.KeyGroup != nil {
+			add(ofKey, 1)
 		}
-		formula := strings.NewReplacer(" ", "", "*", "").Replace(groupIndex(max(all, 1), alone, inGroup))
-		indices = append(indices, "ARGV["+formula+"]")
+	}
+	if h.script.Group != nil && len(plain(args)) > 0 {
+		add(ofGroup, max(h.argRows(groupArgPattern), 1))
 	}
 	return indices
 }
 
-// groupIndex is where the next argument of a group stands, as a formula of i, behind so many others and those of the
-// group that come before it.
-func groupIndex(all, alone, before int) string {
-	formula := "i"
-	if all > 1 {
-		formula = fmt.Sprintf("%d * i", all)
+// argRows counts the rows of arguments that are left and match a pattern.
+func (h *header) argRows(pattern *regexp.Regexp) (n int) {
+	for _, line := range h.lines[h.next:] {
+		if !strings.HasPrefix(line, "-- ARGV") && !strings.HasPrefix(line, "--  ") {
+			break
+		}
+		if pattern.MatchString(line) {
+			n++
+		}
 	}
-	switch c := alone + 1 + before - all; {
+	return n
+}
+
+// argPlaces are the places of arguments in ARGV, as Lua: first of those alone, then of each key's, then of the group's.
+func argPlaces(args []field) (places []string) {
+	alone, own, all := len(plain(args)), len(ofKeys(args)), len(inGroup(args))
+	for i := range alone {
+		places = append(places, strconv.Itoa(i+1))
+	}
+	keys := ""
+	for i := range own {
+		places, keys = append(places, memberPlace("k", own, alone+i)), "#KEYS + "
+	}
+	for i := range all {
+		places = append(places, keys+memberPlace("i", all, alone+i))
+	}
+	return places
+}
+
+// memberPlace is the place of an argument of member n, of which each has so many arguments. So many others stand before
+// that of the first.
+func memberPlace(n string, each, before int) string {
+	formula := n
+	if each > 1 {
+		formula = fmt.Sprintf("%d * %s", each, n)
+	}
+	switch c := before + 1 - each; {
 	case c > 0:
 		formula += fmt.Sprintf(" + %d", c)
 	case c < 0:
 		formula += fmt.Sprintf(" - %d", -c)
 	}
 	return formula
+}
+
+// headerIndex is a place in ARGV as a header has it.
+func headerIndex(place string) string {
+	return "ARGV[" + strings.NewReplacer(" ", "", "*", "", "#KEYS", "K").Replace(place) + "]"
 }
 
 func (h *header) reply() error {
@@ -443,7 +485,7 @@ func (h *header) cells(columns ...column) ([]string, error) {
 }
 
 func (h *header) field(indices, names []string, types ...string) (f field, err error) {
-	cells, err := h.cells(column{nameColumn, "a name"}, column{thirdColumn, "a type"},
+	cells, err := h.cells(column{h.names, "a name"}, column{thirdColumn, "a type"},
 		column{rangeColumn, "a range"}, column{textColumn, "a text"})
 	if err != nil {
 		return f, err
@@ -451,17 +493,17 @@ func (h *header) field(indices, names []string, types ...string) (f field, err e
 	if err := h.index(h.word(), cells[0], indices...); err != nil {
 		return f, err
 	}
-	f.Repeated = strings.Contains(cells[0], "i")
-	if f.Repeated {
+	member := memberPattern.FindString(cells[0])
+	if f.Repeated = member != ""; f.Repeated {
 		types = []string{"int", "us"}
 	}
-	if err := h.name(cells[1], f.Repeated, names); err != nil {
+	if err := h.name(cells[1], member, names); err != nil {
 		return f, err
 	}
 	if !slices.Contains(types, cells[2]) {
 		return f, refuse(h.at(thirdColumn), "type %q, want %s", cells[2], strings.Join(types, ", "))
 	}
-	f.Name, f.Type, f.at = cells[1], cells[2], h.at(nameColumn)
+	f.Name, f.Type, f.at = cells[1], cells[2], h.at(h.names)
 	if f.Min, f.Max, err = h.bounds(cells[3], rangeColumn, h.word() != "ARGV"); err != nil {
 		return f, err
 	}
@@ -479,16 +521,18 @@ func (h *header) index(word, found string, wanted ...string) error {
 	return refuse(h.at(wordColumn), "found %s, want %s", found, strings.Join(wanted, " or "))
 }
 
-// name checks a name. Names of a pair and its reply end in _i, and no two names may be equal.
-func (h *header) name(name string, inPair bool, names []string) error {
+// name checks a name. It ends in i or k if each member has one, with that letter for the member. No two may be equal.
+func (h *header) name(name, member string, names []string) error {
 	if !namePattern.MatchString(name) {
-		return refuse(h.at(nameColumn), "name %q, want lower-case words joined by _", name)
+		return refuse(h.at(h.names), "name %q, want lower-case words joined by _", name)
 	}
-	if inPair != strings.HasSuffix(name, "_i") {
-		return refuse(h.at(nameColumn), "name %q, want the ending _i on the names of a pair only", name)
+	for _, letter := range []string{"i", "k"} {
+		if (letter == member) != strings.HasSuffix(name, "_"+letter) {
+			return refuse(h.at(h.names), "name %q, want the ending _%s where the index has %[2]s, and only there", name, letter)
+		}
 	}
 	if slices.Contains(names, name) {
-		return refuse(h.at(nameColumn), "name %q is taken, want another", name)
+		return refuse(h.at(h.names), "name %q is taken, want another", name)
 	}
 	return nil
 }

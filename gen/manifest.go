@@ -105,7 +105,8 @@ type manifestField struct {
 }
 
 // A manifestGroup holds the repeated keys, arguments and replies. They occur min to max times. A group inside that of
-// the keys has arguments that are the same for all keys, and replies that follow those of each key.
+// the keys has arguments that are the same for all keys and come behind those of all keys, and replies that follow those
+// of each key.
 type manifestGroup struct {
 	Name      string          `json:"name"`
 	Min       int64           `json:"min"`
@@ -172,8 +173,8 @@ func manifestOf(s *script) manifestScript {
 		m.Group = &manifestGroup{g.Name, g.Min, g.Max, nil, args, reply, nil}
 	}
 	if g := s.KeyGroup; g != nil {
-		reply := manifestFields(ofKeys(s.Reply))
-		m.Group = &manifestGroup{g.Name, g.Min, g.Max, m.Keys, []manifestField{}, reply, m.Group}
+		args, reply := manifestFields(ofKeys(s.Args)), manifestFields(ofKeys(s.Reply))
+		m.Group = &manifestGroup{g.Name, g.Min, g.Max, m.Keys, args, reply, m.Group}
 		m.Keys = []manifestKey{}
 	}
 	return m

@@ -17,6 +17,9 @@ import (
 //	-- MANY: x_many_v1 repeats what follows for 1..64 keys.
 //	-- MANY: x_many_v1 repeats what follows for 1..64 keys, keys * permits up to 1000, 256 calls of f.
 //	-- MANY: x_many_v1 repeats what follows for 1..64 keys, work up to 10000.
+//	-- MANY: x_many_v1 repeats what follows for 1..64 keys, each with its reported, work up to 10000.
+//
+// The arguments are the same for all keys. Only the one that "each with its" names is given for each key: reported_k.
 //
 // After so many calls of the function f the other keys are not decided: granted -3. That bounds the cost of a call.
 // Work bounds it more closely. A line before anything is written counts it. A key that needs more than is left is not
@@ -29,7 +32,7 @@ import (
 // script.
 var (
 	manyPattern = regexp.MustCompile(
-		`^-- MANY: ([a-z0-9_]+) repeats what follows for 1\.\.([1-9][0-9]*) keys` +
+		`^-- MANY: ([a-z0-9_]+) repeats what follows for 1\.\.([1-9][0-9]*) keys(?:, each with its ([a-z_]+))?` +
 			`(?:, keys \* ([a-z_]+) up to ([1-9][0-9]*), ([1-9][0-9]*) calls of ([a-z_]+)|, work up to ([1-9][0-9]*))?\.$`)
 	workPattern = regexp.MustCompile(`(?m)^( *)-- MANY: work (.+)\.$`)
 )
@@ -49,9 +52,11 @@ var (
 
 // A repetition is what the template needs to write the script for many keys.
 type repetition struct {
-	*script        // for one key
-	Max     string // number of keys
-	Bound   string // of the product of keys and the argument Product; "" if there is none
+	*script         // for one key
+	many    *script // for many: its keys and arguments
+	Max     string  // number of keys
+	Own     string  // the argument of which each key has its own; "" if there is none
+	Bound   string  // of the product of keys and the argument Product; "" if there is none
 	Product string
 	Counted string // the function whose calls are bounded; "" if none is
 	Calls   string
@@ -107,8 +112,8 @@ func manySource(s *script) (string, error) {
 	at := place{"scripts/" + s.File(), mark + 1, 1}
 	parts := manyPattern.FindStringSubmatch(lines[mark])
 	if parts == nil || parts[1] != s.manyID() {
-		return "", refuse(at, "found %q, want %q, perhaps with %q or %q before the full stop", lines[mark],
-			manyMark+": "+s.manyID()+" repeats what follows for 1..<max> keys.",
+		return "", refuse(at, "found %q, want %q, perhaps with %q, and then %q or %q, before the full stop", lines[mark],
+			manyMark+": "+s.manyID()+" repeats what follows for 1..<max> keys.", ", each with its <argument>",
 			", keys * <argument> up to <max>, <max> calls of <function>", ", work up to <max>")
 	}
 	if alone := plain(s.Reply); len(s.Keys) != 1 || len(alone) == 0 || alone[len(alone)-1].Name != "now" {
@@ -116,7 +121,8 @@ func manySource(s *script) (string, error) {
 			"not repeated", len(s.Keys), strings.Join(fieldNames(s.Reply), ", "))
 	}
 	r := &repetition{
-		script: s, Max: parts[2], Product: parts[3], Bound: parts[4], Calls: parts[5], Counted: parts[6], Work: parts[7],
+		script: s, Max: parts[2], Own: parts[3],
+		Product: parts[4], Bound: parts[5], Calls: parts[6], Counted: parts[7], Work: parts[8],
 		once: marksPattern.ReplaceAllString(strings.Join(lines[s.body-1:mark], "\n"), ""),
 		each: marksPattern.ReplaceAllString(strings.TrimPrefix(strings.Join(lines[mark+1:], "\n"), "\n"), ""),
 	}
@@ -127,11 +133,35 @@ func manySource(s *script) (string, error) {
 	if counts := workPattern.MatchString(r.each); counts != (r.Work != "") {
 		return "", refuse(at, "a bound of work and lines that count it, want both or none: %s: work <expression>.", manyMark)
 	}
+	isOwn := func(f field) bool { return f.Name == r.Own && !f.Repeated && f.Name != "permits" && f.Name != "id" }
+	if r.Own != "" && !slices.ContainsFunc(s.Args, isOwn) {
+		return "", refuse(at, "each key with its %s, want an argument that is not repeated, and neither permits nor id, "+
+			"by which a look is known", r.Own)
+	}
+	r.many = r.forMany()
 	var b bytes.Buffer
 	if err := manyTemplate.Execute(&b, r); err != nil {
 		panic(err) // the template fits the type: a golden runs it
 	}
 	return b.String(), nil
+}
+
+// forMany returns the script with its keys and arguments for many keys.
+func (r *repetition) forMany() *script {
+	many := *r.script
+	most, _ := strconv.ParseInt(r.Max, 10, 64)
+	many.KeyGroup = &group{Min: 1, Max: most}
+	var shared, own []field
+	for _, f := range plain(r.Args) {
+		if f.Name == r.Own {
+			f.Name, f.Repeated = r.Own+"_k", true
+			own = append(own, f)
+		} else {
+			shared = append(shared, f)
+		}
+	}
+	many.Args = slices.Concat(shared, own, inGroup(r.Args))
+	return &many
 }
 
 // Once returns the part of the body that is run once for all keys.
@@ -144,10 +174,7 @@ end
 
 `, r.Product, r.Bound)
 	}
-	many := *r.script
-	most, _ := strconv.ParseInt(r.Max, 10, 64)
-	many.KeyGroup = &group{Min: 1, Max: most}
-	once := strings.NewReplacer(arguments(r.script), arguments(&many), clockRead, bound+clockRead).Replace(r.once)
+	once := strings.NewReplacer(arguments(r.script), arguments(r.many), clockRead, bound+clockRead).Replace(r.once)
 	if r.Counted == "" {
 		return once
 	}
@@ -219,11 +246,17 @@ func (r *repetition) Long() string {
 	return "long searches"
 }
 
-// Alone is the number of arguments that are not in the group.
-func (r *repetition) Alone() int { return len(plain(r.Args)) }
+// GroupCount is how many members the group has, as Lua.
+func (r *repetition) GroupCount() string { return groupCount(r.many) }
 
-// GroupSize is the number of arguments in a group.
-func (r *repetition) GroupSize() int { return len(repeated(r.Args)) }
+// Decide is the call that decides about key i.
+func (r *repetition) Decide() string {
+	call := "decide(KEYS[i]"
+	for _, f := range ofKeys(r.many.Args) {
+		call += ", " + tableOf(f.Name) + "[i]"
+	}
+	return call + ")"
+}
 
 // Places are where the replies for one key go.
 func (r *repetition) Places() []string {
@@ -241,10 +274,15 @@ func (r *repetition) Order() string {
 
 // Prose returns the prose of the header.
 func (r *repetition) Prose() string {
-	text := fmt.Sprintf("%s for up to %s subjects of one limiter in one call. REPLY goes on with EACH for each key in "+
+	number := ""
+	if r.Own != "" { // then indices have K
+		number = ", K in all"
+	}
+	text := fmt.Sprintf("%s for up to %s subjects of one limiter in one call%s. REPLY goes on with EACH for each key in "+
 		"turn. It is decided as by %[1]s, twice where it is named twice. One that cannot be decided has granted -1 "+
 		"(BADSTATE) or -2 (WRONGTYPE), and the others are decided. If Redis refuses a command, by an ACL for example, the "+
-		"call ends, and keys before this one keep their grants: too much is counted, never too little.", r.ID(), r.Max)
+		"call ends, and keys before this one keep their grants: too much is counted, never too little.",
+		r.ID(), r.Max, number)
 	if r.Most() != "" {
 		text += fmt.Sprintf(" Granted -3, after %s: not decided, ask again.", r.Long())
 	}
@@ -271,6 +309,21 @@ func (r *repetition) rows(word string) (rows []string) {
 
 func continues(line string) bool {
 	return line != "--" && strings.TrimSpace(cut(line, 2, nameColumn-1)) == ""
+}
+
+// ArgRows returns the rows of the arguments. Where each key has one of its own, their places and columns are others.
+func (r *repetition) ArgRows() string {
+	rows := r.rows("ARGV")
+	if r.Own == "" {
+		return strings.Join(rows, "")
+	}
+	b := ""
+	for i, place := range argPlaces(r.many.Args) {
+		name := r.many.Args[i].Name
+		row := rows[slices.Index(fieldNames(r.Args), strings.TrimSuffix(name, "_k"))]
+		b += fmt.Sprintf("-- %-12s %-11s %s", headerIndex(place), name, row[thirdColumn-1:])
+	}
+	return b
 }
 
 // ReplyRows returns the rows of the replies: now, then those for each key.

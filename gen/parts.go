@@ -85,14 +85,7 @@ func arguments(s *script) string {
 		b.WriteString(integer + "\n")
 	}
 	b.WriteString(keysCount(s))
-	alone := plain(s.Args)
-	if g, n, all := s.Group, int64(len(alone)), int64(len(repeated(s.Args))); g != nil {
-		fmt.Fprintf(&b, "if #ARGV < %d or #ARGV > %d or #ARGV %% %d ~= %d then\n"+
-			"  return redis.error_reply(\"BADARG ARGV: want %d and %d to %d times %[3]d\")\nend\n",
-			n+all*g.Min, n+all*g.Max, all, n%all, n, g.Min, g.Max)
-	} else {
-		fmt.Fprintf(&b, "if #ARGV ~= %d then return redis.error_reply(\"BADARG ARGV: want %[1]d\") end\n", n)
-	}
+	b.WriteString(argsCount(s))
 	if s.KeyGroup == nil {
 		reads := make([]string, len(s.Keys))
 		for i := range reads {
@@ -100,13 +93,43 @@ func arguments(s *script) string {
 		}
 		fmt.Fprintf(&b, "local %s = %s\n", strings.Join(keyNames(s), ", "), strings.Join(reads, ", "))
 	}
+	alone, own, places := plain(s.Args), ofKeys(s.Args), argPlaces(s.Args)
 	for i, f := range alone {
-		b.WriteString(f.read("", fmt.Sprintf("%d", i+1), f.Name))
+		b.WriteString(f.read("", places[i], f.Name))
+	}
+	places = places[len(alone):]
+	if len(own) > 0 {
+		b.WriteString(members("k", "#KEYS", own, places))
 	}
 	if s.Group != nil {
-		b.WriteString(groups(repeated(s.Args), len(alone)))
+		b.WriteString(members("i", groupCount(s), inGroup(s.Args), places[len(own):]))
 	}
 	return b.String()
+}
+
+// argsCount returns the lines that refuse another number of arguments.
+func argsCount(s *script) string {
+	n, all := int64(len(plain(s.Args))), int64(len(inGroup(s.Args)))
+	count, rest, want := "#ARGV", "#ARGV", fmt.Sprint(n)
+	if len(ofKeys(s.Args)) > 0 {
+		count, rest, want = "#ARGV - #KEYS", "(#ARGV - #KEYS)", want+" and one for each key"
+	}
+	g := s.Group
+	if g == nil {
+		return fmt.Sprintf("if %s ~= %d then return redis.error_reply(\"BADARG ARGV: want %s\") end\n", count, n, want)
+	}
+	return fmt.Sprintf("if %s < %d or %[1]s > %[3]d or %s %% %d ~= %d then\n"+
+		"  return redis.error_reply(\"BADARG ARGV: want %s and %d to %d times %[5]d\")\nend\n",
+		count, n+all*g.Min, n+all*g.Max, rest, all, n%all, want, g.Min, g.Max)
+}
+
+// groupCount is how many members the group has, as Lua.
+func groupCount(s *script) string {
+	before := fmt.Sprint(len(plain(s.Args)))
+	if len(ofKeys(s.Args)) > 0 {
+		before += " - #KEYS"
+	}
+	return fmt.Sprintf("(#ARGV - %s) / %d", before, len(inGroup(s.Args)))
 }
 
 func keysCount(s *script) string {
@@ -117,19 +140,27 @@ func keysCount(s *script) string {
 	return fmt.Sprintf("if #KEYS ~= %d then return redis.error_reply(\"BADARG KEYS: want %[1]d\") end\n", len(s.Keys))
 }
 
-// groups returns the loop that reads the groups behind so many other arguments.
-func groups(fields []field, alone int) string {
-	names, tables, empty, places := fieldNames(fields), []string{}, []string{}, []string{}
+// members returns the loop over n that reads the arguments of so many members, each from its place, into tables.
+func members(n, count string, fields []field, places []string) string {
+	names, tables, empty, cells := fieldNames(fields), []string{}, []string{}, []string{}
 	for _, name := range names {
-		table := strings.TrimSuffix(strings.TrimSuffix(name, "_i"), "s") + "s"
-		tables, empty, places = append(tables, table), append(empty, "{}"), append(places, table+"[i]")
+		table := tableOf(name)
+		tables, empty, cells = append(tables, table), append(empty, "{}"), append(cells, table+"["+n+"]")
 	}
 	text := fmt.Sprintf("local %s = %s\n", strings.Join(tables, ", "), strings.Join(empty, ", "))
-	text += fmt.Sprintf("for i = 1, (#ARGV - %d) / %d do\n", alone, len(fields))
+	text += fmt.Sprintf("for %s = 1, %s do\n", n, count)
 	for i, f := range fields {
-		text += f.read("  ", groupIndex(len(fields), alone, i), strings.TrimSuffix(f.Name, "i")+`" .. i .. "`)
+		text += f.read("  ", places[i], strings.TrimSuffix(f.Name, n)+`" .. `+n+` .. "`)
 	}
-	return text + fmt.Sprintf("  %s = %s\nend\n", strings.Join(places, ", "), strings.Join(names, ", "))
+	return text + fmt.Sprintf("  %s = %s\nend\n", strings.Join(cells, ", "), strings.Join(names, ", "))
+}
+
+// tableOf is the local that holds an argument of all members: limits for limit_i, all_reported for reported_k.
+func tableOf(name string) string {
+	if of, ok := strings.CutSuffix(name, "_k"); ok {
+		return "all_" + of
+	}
+	return strings.TrimSuffix(strings.TrimSuffix(name, "_i"), "s") + "s"
 }
 
 // read returns the lines that read an argument, and refuse it under the name that an error gives it.

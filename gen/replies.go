@@ -119,7 +119,7 @@ func (b *body) arguments() []string {
 	for _, f := range b.script.Args {
 		name := f.Name
 		if f.Repeated {
-			name = strings.TrimSuffix(name, "i") + "?"
+			name = name[:len(name)-1] + "?" // of i or k
 		}
 		names = append(names, name)
 	}

@@ -15,7 +15,7 @@ type script struct {
 	Keys     []key
 	KeyGroup *group // of a script for many keys
 	Group    *group
-	Args     []field // those of the group last
+	Args     []field // those of each key behind those that stand alone, those of the group last
 	Reply    []field // those of each key last, those of the group behind them
 	Errors   []errorCode
 	States   []state

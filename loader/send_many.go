@@ -22,6 +22,7 @@ type manyScript struct {
 	permitsAt int   // index of permits in its arguments
 	permits   int64 // maximum of keys times permits; 0: none
 	windows   int   // maximum of keys times windows; 0: none
+	own       int   // index of the argument of which each key has its own; 0: there is none
 }
 
 // manyScripts are the scripts for many keys, by what calls the script for one: its SHA1 and its name as a function.
@@ -32,7 +33,7 @@ var manyScripts = func() map[string]manyScript {
 		&listLogV1:   {Script: &listLogManyV1, permitsAt: 2, permits: 1000},
 		&sliceRingV1: {Script: &sliceRingManyV1, windows: 256}, // more would not be decided
 
-		&sliceRingReportV1: {Script: &sliceRingReportManyV1, windows: 256},
+		&sliceRingReportV1: {Script: &sliceRingReportManyV1, windows: 256, own: 1},
 	} {
 		all[one.SHA1], all[nameOf(one)] = many, many
 	}
@@ -51,8 +52,23 @@ func (s manyScript) maxKeys(args []any) int {
 	return min(s.KeyGroup.Max, int(s.permits/max(permits, 1)))
 }
 
-// manyCommand asks about the keys of several commands that have the same script and arguments. go-redis writes and
-// reads it in their place; each of them gets its own outcome.
+// shared returns the arguments that are the same for all keys: those before and behind each key's own.
+func (s manyScript) shared(args []any) (before, behind []any) {
+	if s.own == 0 {
+		return nil, args
+	}
+	return args[:s.own], args[s.own+1:]
+}
+
+// same reports whether two commands may go together, by their arguments.
+func (s manyScript) same(args, others []any) bool {
+	before, behind := s.shared(args)
+	otherBefore, otherBehind := s.shared(others)
+	return slices.Equal(before, otherBefore) && slices.Equal(behind, otherBehind)
+}
+
+// manyCommand asks about the keys of several commands that have the same script and arguments, but for each key's own.
+// go-redis writes and reads it in their place; each of them gets its own outcome.
 //
 // If a caller leaves before the command is written, it is written with 0 keys, as a single one is: nothing is decided,
 // and the other callers ask again, each by itself.
@@ -60,7 +76,7 @@ type manyCommand struct {
 	*redis.IntSliceCmd
 	limits  *Loader
 	script  manyScript
-	args    []any // of each of the commands
+	args    []any // of the first of the commands
 	members []*command
 
 	claimOnce sync.Once
@@ -83,7 +99,14 @@ func (m *manyCommand) setWords() {
 	for _, c := range m.members {
 		words = append(words, c.Args()[firstKey])
 	}
-	m.IntSliceCmd = redis.NewIntSliceCmd(m.members[0].ctx, append(words, m.args...)...)
+	before, behind := m.script.shared(m.args)
+	words = append(words, before...)
+	if m.script.own > 0 {
+		for _, c := range m.members {
+			words = append(words, c.Args()[firstKey+1+m.script.own])
+		}
+	}
+	m.IntSliceCmd = redis.NewIntSliceCmd(m.members[0].ctx, append(words, behind...)...)
 	m.SetFirstKeyPos(firstKey)
 	m.SetStepCount(1)
 }
@@ -188,8 +211,8 @@ func (l *Loader) sendsMany() bool {
 	return single && (paused == 0 || time.Now().UnixNano() > paused)
 }
 
-// together replaces commands that have the same script and arguments by commands for many keys. Commands about the same
-// key keep their order.
+// together replaces commands that have the same script and arguments, but for each key's own, by commands for many keys.
+// Commands about the same key keep their order.
 func (l *Loader) together(cmds []redis.Cmder) []redis.Cmder {
 	if len(cmds) < minTogether || !l.sendsMany() {
 		return cmds
@@ -247,7 +270,7 @@ func (p *packing) placeFor(script manyScript, words []any) int {
 	last, seen := p.last[words[firstKey]]
 	for i, at := range p.open {
 		m := p.places[at]
-		if m.script.Script != script.Script || !slices.Equal(m.args, args) {
+		if m.script.Script != script.Script || !script.same(m.args, args) {
 			continue
 		}
 		if seen && last > at || len(m.members) >= script.maxKeys(args) {

@@ -225,6 +225,47 @@ func TestManyBounds(t *testing.T) {
 	})
 }
 
+// Reports of different amounts for several subjects in one pipeline go as one command, and each subject is charged its
+// own.
+func TestManyReports(t *testing.T) {
+	each(t, func(t *testing.T, rdb *redis.Client) {
+		limits := loader.New(rdb, loader.Timeout(never), loader.ShareRoundTrips())
+		must(t, limits.Preload(background))
+		sent, onTheWay, release := watchScripts(rdb), make(chan bool, 99), make(chan bool)
+		rdb.AddHook(around(func(_ context.Context, _ []redis.Cmder, send func() error) error {
+			onTheWay <- true
+			<-release
+			return send()
+		}))
+		ring := limits.SliceRing("x", []loader.Limit{permits(1000, time.Minute), permits(5000, time.Hour)})
+		amounts := []int64{100, 200, 0, 40, 7, 1500, 7, 8} // of s0 to s5, and of s0 and s1 again
+		var wg sync.WaitGroup
+		for i, n := range amounts {
+			wg.Go(func() {
+				d, err := ring.Report(background, fmt.Sprint("s", i%6), n)
+				if err != nil || d.Granted != (n <= 1000) {
+					t.Errorf("a report of %d: %+v, %v", n, d, err)
+				}
+			})
+			if i < 2 { // it is sent by itself
+				<-onTheWay
+				continue
+			}
+			for limits.SharedRequests() < i-1 {
+				time.Sleep(time.Millisecond)
+			}
+		}
+		close(release)
+		wg.Wait()
+		if got, want := sent.take(), "slice_ring_report 1, slice_ring_report 1, slice_ring_report_many 6"; got != want {
+			t.Errorf("sent %s, want %s", got, want)
+		}
+		for i, want := range []int64{893, 792, 1000, 960, 993, 0} {
+			wantRemaining(t, ring, fmt.Sprint("s", i), want)
+		}
+	})
+}
+
 // A script for many keys is loaded like another. Where it is not preloaded, or refused, single calls are sent, and
 // after that for some time.
 func TestManyMissing(t *testing.T) {

@@ -105,7 +105,7 @@ local struct = rawget(_G, "struct") or {
 }
 -- END
 
--- MANY: slice_ring_report_many_v1 repeats what follows for 1..64 keys, work up to 10000.
+-- MANY: slice_ring_report_many_v1 repeats what follows for 1..64 keys, each with its reported, work up to 10000.
 
 -- PART ring_header: printed by make generate
 -- The header: 14 bytes, and 20 for each section, mostly one or two; the ring itself may have 70 KB.

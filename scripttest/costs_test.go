@@ -47,7 +47,7 @@ func costsOf(script *sluice.Script) []cost {
 		&sliceRingReportV1Script:    sliceRingReportV1Costs,
 		&sliceRingReportManyV1Script: append(sliceRingReportV1Costs,
 			cost{"three keys", after("0s $2 1 0 1s 3 1"),
-				line{"0s", "$1 $2 $3 0 1 1s 3 1", "TIME GETRANGE EXISTS SET GETRANGE SETRANGE GETRANGE EXISTS SET"}}),
+				line{"0s", "$1 $2 $3 0 1 1 1 1s 3 1", "TIME GETRANGE EXISTS SET GETRANGE SETRANGE GETRANGE EXISTS SET"}}),
 	}[script]
 }
 

@@ -31,7 +31,8 @@ func checkEveryKeyExpires(t testing.TB) {
 		{&gcraManyV1Script, []string{"t:x:{u}:a", "t:x:{u}:b"}, []string{"7", "1000000", "3", "1", "0"}, 142_858},
 		{&listLogManyV1Script, []string{"t:x:{u}:a", "t:x:{u}:b"}, []string{"3", "10600001", "1", "0"}, 10_600_001},
 		{&sliceRingReportV1Script, sliceRingV1.keys, []string{"0", "9", "1000000", "3", "2"}, 3_000_000},
-		{&sliceRingReportManyV1Script, []string{"t:x:{u}:a", "t:x:{u}:b"}, []string{"1", "1", "1000000", "3", "2"}, 3_000_000},
+		{&sliceRingReportManyV1Script, []string{"t:x:{u}:a", "t:x:{u}:b"},
+			[]string{"0", "1", "2", "1000000", "3", "2"}, 3_000_000},
 		{&sliceRingManyV1Script, []string{"t:x:{u}:a", "t:x:{u}:b"}, []string{"1", "1000000", "3", "2"}, 3_000_000},
 	} {
 		r := scripttest.Start(t)

@@ -72,8 +72,8 @@ func fuzzTime(step int64) int64 {
 func FuzzArguments(f *testing.F) {
 	scripts := fuzzedScripts(f, tables...)
 	for i, z := range scripts {
-		for _, args := range z.argumentSeeds() {
-			f.Add(uint8(i), uint8(0), int64(10_000_000), []byte(strings.Join(args, separator)))
+		for _, seed := range z.argumentSeeds() {
+			f.Add(uint8(i), seed.more, int64(10_000_000), []byte(strings.Join(seed.args, separator)))
 		}
 		f.Add(uint8(i), uint8(1), int64(-1), []byte(strings.Join(z.valid(1), separator)))
 	}
@@ -85,12 +85,18 @@ func FuzzArguments(f *testing.F) {
 	})
 }
 
+// An argumentSeed is the arguments of a call, for so many keys more than the script has.
+type argumentSeed struct {
+	more uint8
+	args []string
+}
+
 // argumentSeeds are the calls of the script's timelines, and valid ones with one malformed argument.
-func (z fuzzed) argumentSeeds() (seeds [][]string) {
+func (z fuzzed) argumentSeeds() (seeds []argumentSeed) {
 	for _, tl := range z.timelines {
 		for _, l := range tl.lines {
 			if tab, do := z.called(l.do); tab.script == z.script && !strings.HasPrefix(do, "!") {
-				seeds = append(seeds, z.table.arguments(do))
+				seeds = append(seeds, argumentSeed{uint8(len(tab.keys) - len(z.keys)), tab.arguments(do)})
 			}
 		}
 	}
@@ -98,7 +104,7 @@ func (z fuzzed) argumentSeeds() (seeds [][]string) {
 		for _, bad := range malformedValues(field) {
 			args := z.valid(1)
 			args[i] = bad
-			seeds = append(seeds, args)
+			seeds = append(seeds, argumentSeed{args: args})
 		}
 	}
 	return seeds
@@ -110,6 +116,7 @@ func (z fuzzed) arguments(keys uint8, step int64, arguments []byte) (failures []
 	named := append(slices.Clone(z.keys), "t:x:{u}:more1", "t:x:{u}:more2", "t:x:{u}:more3", "t:x:{u}:more4")[:count]
 	if z.script.KeyGroup != nil {
 		named = slices.Repeat(z.keys, count)
+		z.keys = named
 	}
 	var args []string
 	if len(arguments) > 0 {
@@ -143,17 +150,14 @@ func (z fuzzed) refusal(keys int, args []string) string {
 	} else if group == nil && keys != len(z.keys) {
 		return fmt.Sprintf("BADARG KEYS: want %d", len(z.keys))
 	}
-	fields := z.fields(1)
+	groups := 1
 	if group := z.script.Group; group != nil {
-		alone := len(z.fields(0))
-		each := len(fields) - alone
-		if len(args) < alone+each*group.Min || len(args) > alone+each*group.Max || (len(args)-alone)%each != 0 {
-			return fmt.Sprintf("BADARG ARGV: want %d and %d to %d times %d", alone, group.Min, group.Max, each)
-		}
-		fields = z.fields((len(args) - alone) / each)
+		least := len(z.fields(0))
+		groups = min(max((len(args)-least)/(len(z.fields(1))-least), group.Min), group.Max)
 	}
+	fields := z.fields(groups)
 	if len(args) != len(fields) {
-		return fmt.Sprintf("BADARG ARGV: want %d", len(fields))
+		return model.WantedArgs(z.script)
 	}
 	for i, field := range fields {
 		missing := field.Type == "str" && args[i] == "" && (field.Min > 0 || z.named(args, "permits") > 0)
@@ -245,8 +249,7 @@ func (z fuzzed) call(keys, args []string, now int64) (reply []int64, failed stri
 	}
 	run := z.compiled.Run
 	i, look := lookArg(z.script)
-	isReport := reports(z.script) && len(args) > 1 && strings.Trim(args[1], "0") != ""
-	if !isReport && decides(z.script) && i < len(args) &&
+	if !reportsAny(z.script, len(keys), args) && decides(z.script) && i < len(args) &&
 		(args[i] == look || look == "0" && strings.Trim(args[i], "0") == "") {
 		run = z.compiled.RunRO
 	}
@@ -644,8 +647,8 @@ func (z fuzzed) playSeeds() iter.Seq[string] {
 		if !tell(z.arguments(1, 0, []byte(strings.Join(z.valid(1), separator)))) {
 			return
 		}
-		for _, args := range z.argumentSeeds() {
-			if !tell(z.arguments(0, 10_000_000, []byte(strings.Join(args, separator)))) {
+		for _, seed := range z.argumentSeeds() {
+			if !tell(z.arguments(seed.more, 10_000_000, []byte(strings.Join(seed.args, separator)))) {
 				return
 			}
 		}

@@ -99,38 +99,18 @@ func (tab table) valid(groups int) []string {
 	return args
 }
 
-// fields are the arguments one by one: of repeated ones slice_1, size_1, limit_1, slice_2 and so on.
-func (tab table) fields(groups int) (fields []sluice.Field) {
-	var repeated []sluice.Field
-	for _, field := range tab.script.Args {
-		if field.Repeated {
-			repeated = append(repeated, field)
-		} else {
-			fields = append(fields, field)
-		}
-	}
-	for i := range groups {
-		for _, field := range repeated {
-			field.Name = strings.TrimSuffix(field.Name, "i") + strconv.Itoa(i+1)
-			fields = append(fields, field)
-		}
-		if len(repeated) == 0 {
-			break
-		}
-	}
-	return fields
+// fields are the arguments of a call for the table's keys one by one.
+func (tab table) fields(groups int) []sluice.Field {
+	return model.Fields(tab.script, len(tab.keys), groups)
 }
 
 func (tab table) malformedCalls() (calls []malformed) {
 	refuse := func(args []string, want string) {
 		calls = append(calls, malformed{tab.keys, args, want})
 	}
-	groups := 1
-	wantArgs := fmt.Sprintf("BADARG ARGV: want %d", len(tab.fields(1)))
+	groups, wantArgs := 1, model.WantedArgs(tab.script)
 	if tab.script.Group != nil {
 		groups = tab.script.Group.Max
-		alone := len(tab.fields(0))
-		wantArgs = fmt.Sprintf("BADARG ARGV: want %d and 1 to 8 times %d", alone, len(tab.fields(1))-alone)
 	}
 	most := tab.valid(groups)
 

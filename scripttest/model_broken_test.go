@@ -45,6 +45,7 @@ var broken = []fault{
 		"if expires_ms > expired_ms then", "if false then"},
 	{"slice_ring_report", "a report that leaves no room is forgotten", "if limits[i] < wanted then",
 		"if false then"},
+	{"slice_ring_report_many", "the first report for all", "all_reported[i]", "all_reported[1]"},
 	{"slice_ring_report_many", "what is denied is not reported", "local granted = reported",
 		"local granted = permits > fits and 0 or reported"},
 	{"slice_ring_return", "lowers the slice's own total", "{string.sub(cells, 1, 7)}",

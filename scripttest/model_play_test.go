@@ -172,7 +172,11 @@ func (p *player) act(st step, c config) {
 		if p.subject.settle != nil && p.besides(st, keys, c, permits) {
 			return
 		}
-		p.call(script, keys, p.subject.args(c, permits, st.maxWait, p.id(st)), c)
+		args := p.subject.args(c, permits, st.maxWait, p.id(st))
+		if reports(script) {
+			args = slices.Insert(args, 1, st.reports(len(keys))...)
+		}
+		p.call(script, keys, args, c)
 	}
 }
 
@@ -348,7 +352,7 @@ func (p *player) command(words ...string) {
 // call makes a call on the machine and on the model, and compares reply and state.
 func (p *player) call(script *sluice.Script, keys, args []string, c config) {
 	want := model.Call(script, p.store, p.now, keys, args)
-	reply, failed := p.on.call(script, looks(script, args), keys, args)
+	reply, failed := p.on.call(script, looks(script, len(keys), args), keys, args)
 	words := args
 	if script.KeyGroup != nil {
 		words = slices.Concat(keys, args)
@@ -388,7 +392,7 @@ func kindOf(script *sluice.Script, keys, args []string, reply []int64, failed st
 		return script.Name + " of nothing"
 	case !decides(script):
 		return script.Name
-	case looks(script, args):
+	case looks(script, len(keys), args):
 		return "look"
 	case script.KeyGroup != nil:
 		return fmt.Sprintf("%d keys", len(keys))
@@ -422,9 +426,9 @@ func (p *player) remember(script *sluice.Script, reply []int64, c config) {
 	}
 }
 
-func looks(script *sluice.Script, args []string) bool {
+func looks(script *sluice.Script, keys int, args []string) bool {
 	i, look := lookArg(script)
-	return decides(script) && i < len(args) && args[i] == look && !(reports(script) && len(args) > 1 && args[1] != "0")
+	return decides(script) && i < len(args) && args[i] == look && !reportsAny(script, keys, args)
 }
 
 // expected is the reply, without now, or the error; of a damaged state both may be.

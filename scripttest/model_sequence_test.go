@@ -188,8 +188,8 @@ var subjectsOfOne = []subject{
 		config: ringConfig,
 		span:   longestOf,
 		limit:  minLimit,
-		args: func(c config, permits, maxWait int64, _ string) []string {
-			return append(decimals(permits, reportedBy[maxWait%int64(len(reportedBy))]), decimals(c...)...)
+		args: func(c config, permits, _ int64, _ string) []string {
+			return append(decimals(permits), decimals(c...)...) // without the reports, which act adds
 		},
 		returns: ringReturns,
 		damages: ringDamages,
@@ -258,8 +258,17 @@ func ringReturns(p *player, st step, _ string, c config) []string {
 	return decimals(p.taken(st, c), amount(st, p.subject.limit(c), p.subject.script))
 }
 
-// reportedBy are the permits that a call reports, by its max_wait.
-var reportedBy = []int64{0, 1, 2, 5, 0, 3, 1_000_000_000}
+// reported are the permits that calls report.
+var reported = []int64{0, 1, 2, 5, 0, 3, 1_000_000_000}
+
+// reports are what a step reports for each of so many keys.
+func (st step) reports(keys int) []string {
+	words := make([]string, keys)
+	for k := range words {
+		words[k] = strconv.FormatInt(reported[(st.maxWait+int64(k))%int64(len(reported))], 10)
+	}
+	return words
+}
 
 // idTTLs are how long budgets know an id.
 var idTTLs = []int64{3_600_000_000, 1000, 1_000_001, 60_000_000, 31_622_400_000_000}

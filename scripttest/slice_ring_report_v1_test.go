@@ -84,23 +84,45 @@ var sliceRingReportV1 = table{
 var sliceRingReportManyV1 = manyOf(sliceRingReportV1, &sliceRingReportManyV1Script, []timeline{
 	{"each key by itself, in their order", []line{
 		{"0s", "$2 0 1 1s 3 2", "0 1 0 3s 1"},
-		{"0s", "$1 $2 $3 1 1 1s 3 2", "1 0 0 3s 2 0 0 3s 3s 2 1 0 0 3s 2"},
-		{"0s", "$3 $2 $3 0 2 1s 3 2", "0 0 3s 3s 4 0 0 3s 3s 4 0 0 3s 3s 6"},
+		{"0s", "$1 $2 $3 1 1 1 1 1s 3 2", "1 0 0 3s 2 0 0 3s 3s 2 1 0 0 3s 2"},
+		{"0s", "$3 $2 $3 0 2 2 2 1s 3 2", "0 0 3s 3s 4 0 0 3s 3s 4 0 0 3s 3s 6"},
+	}},
+	{"each key is charged its own report", []line{
+		{"0s", "$1 $2 $3 0 4 0 1 1s 3 9", "0 5 0 3s 4 0 9 0 0 0 0 8 0 3s 1"},
+		{"0s", "$2 $1 $2 1 3 0 5 1s 3 9 1s 4 20", "1 5 0 4s 4 4 1 4 0 4s 5 5 0 0 3s 4s 9 9"},
+		{"1s", "$3 $1 0 1000000000 0 1s 3 9", "0 0 3s 3s 1000000001 0 4 0 2s 5"},
+		{"1s", "$1 $2 0 0 0 1s 3 9", "0 4 0 2s 5 0 0 2s 2s 9"},
 	}},
 	{"rings that cannot be read", []line{
 		{"0s", "!SET $2 x", "OK"},
 		{"0s", "!RPUSH $3 x", "1"},
-		{"0s", "$1 $2 $3 $1 1 1 1s 3 4 1s 1 4", "1 2 0 3s 2 2 -1 0 0 0 0 0 -2 0 0 0 0 0 1 0 0 3s 4 4"},
+		{"0s", "$1 $2 $3 $1 1 1 9 9 1 1s 3 4 1s 1 4", "1 2 0 3s 2 2 -1 0 0 0 0 0 -2 0 0 0 0 0 1 0 0 3s 4 4"},
+	}},
+	{"arguments of several keys", []line{
+		{"0s", "$1 $2 0 1 1000000 3 3", "BADARG ARGV: want 1 and one for each key and 1 to 8 times 3"},
+		{"0s", "$1 $2 0 1 1 1 1000000 3 3", "BADARG ARGV: want 1 and one for each key and 1 to 8 times 3"},
+		{"0s", "$1 $2 0 1 1", "BADARG ARGV: want 1 and one for each key and 1 to 8 times 3"},
+		{"0s", "$1 $2 x x 1 1s 3 3", "BADARG permits: want 0..1000000000"},
+		{"0s", "$1 $2 0 x 1 1s 3 3", "BADARG reported_1: want 0..1000000000"},
+		{"0s", "$1 $2 0 1 1000000001 1s 3 x", "BADARG reported_2: want 0..1000000000"},
+		{"0s", "$1 $2 4 1 1 1s 3 3", "BADARG permits: want up to every limit"},
+		{"", "!EXISTS $1 $2", "0"},
 	}},
 })
 
-// reports tells whether the script of a table has a number of reported permits behind permits.
+// reports tells whether the script of a table has a number of reported permits behind permits, one for each key.
 func reports(script *sluice.Script) bool { return strings.HasPrefix(script.Name, "slice_ring_report") }
 
-// ringArgs are the arguments of slice_ring as those of the table's script, which reports nothing.
+// reportsAny tells whether a call for so many keys reports permits.
+func reportsAny(script *sluice.Script, keys int, args []string) bool {
+	return reports(script) && len(args) > keys &&
+		slices.ContainsFunc(args[1:1+keys], func(n string) bool { return strings.Trim(n, "0") != "" })
+}
+
+// ringArgs are the arguments of slice_ring as those of the table's script, which reports nothing for any of the keys.
 func (tab table) ringArgs(args ...string) []string {
 	if reports(tab.script) {
-		return slices.Insert(args, 1, "0")
+		return slices.Insert(args, 1, slices.Repeat([]string{"0"}, len(tab.keys))...)
 	}
 	return args
 }

@@ -95,7 +95,7 @@ func (tab table) step(on target, l line, now int64) (got string, ok bool) {
 	}
 	tab, do := tab.called(l.do)
 	args := tab.arguments(do)
-	reply, failed := on.call(tab.script, looks(tab.script, args), tab.keys, args)
+	reply, failed := on.call(tab.script, looks(tab.script, len(tab.keys), args), tab.keys, args)
 	if failed != "" {
 		return failed, failed == l.want
 	}
@@ -132,11 +132,11 @@ func (tab table) called(do string) (table, string) {
 // arguments are the words of a line; those of type us may be written as durations.
 func (tab table) arguments(do string) []string {
 	words := strings.Fields(timesWritten.ReplaceAllStringFunc(do, absolute))
-	once := len(tab.fields(0))
+	once, fields := len(tab.fields(0)), tab.fields(1)
 	for i, word := range words {
 		if word == `""` {
 			words[i] = ""
-		} else if at := min(i, once+(i-once)%max(len(tab.script.Args)-once, 1)); tab.script.Args[at].Type == "us" {
+		} else if at := min(i, once+(i-once)%max(len(fields)-once, 1)); fields[at].Type == "us" {
 			words[i] = inMicroseconds(word)
 		}
 	}

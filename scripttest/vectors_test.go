@@ -112,7 +112,7 @@ func (tl vectorTimeline) play(
 			if step.Script != "" {
 				called = scriptOf(t, step.Script)
 			}
-			reply, failed := on.call(called, looks(called, args), keys, args)
+			reply, failed := on.call(called, looks(called, len(keys), args), keys, args)
 			if failed != step.Error || !slices.Equal(reply, step.Reply) {
 				t.Errorf("step %d, %q: got %v %q, want %v %q", i+1, args, reply, failed, step.Reply, step.Error)
 			}

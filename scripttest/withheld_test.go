@@ -35,7 +35,7 @@ func withheldCalls(script *sluice.Script) []cost {
 		&gcraManyV1Script:            append(manyCalls("3 10s 3 1 0"), gcraCalls...),
 		&listLogManyV1Script:         append(manyCalls("3 10s 1 0"), logCalls("")...),
 		&sliceRingReportV1Script:     reportCalls,
-		&sliceRingReportManyV1Script: append(manyCalls("1 1 1s 4 3"), reportCalls...),
+		&sliceRingReportManyV1Script: append(manyCalls("1 1 1 1s 4 3"), reportCalls...),
 		&sliceRingManyV1Script:       append(manyCalls("1 1s 4 3"), ringCalls...),
 	}[script]
 }
@@ -342,8 +342,11 @@ func (tab table) remaining(on target, c cost) int64 {
 	}
 	keys, args := tab.asked(c.call.do)
 	i, look := lookArg(tab.script)
-	if args[i] = look; reports(tab.script) {
-		args[1] = "0"
+	args[i] = look
+	for k := range keys {
+		if reports(tab.script) {
+			args[1+k] = "0"
+		}
 	}
 	reply, _ := on.call(tab.script, true, keys, args)
 	sum := int64(0)

@@ -3,13 +3,12 @@ package model
 import (
 	"fmt"
 	"regexp"
-	"strconv"
 	"strings"
 
 	"github.com/sluice-redis/sluice"
 )
 
-// arguments are those of a call by their names in the header: of repeated ones limit_1, limit_2 and so on.
+// arguments are those of a call by their names, as in Fields.
 type arguments struct {
 	number map[string]int64
 	text   map[string]string
@@ -19,49 +18,65 @@ type arguments struct {
 // read holds the arguments against the script's header, and returns the error of the first that is not in
 // its range.
 func read(script *sluice.Script, keys, args []string) (a arguments, bad string) {
-	if len(keys) != len(script.Keys) {
+	if group := script.KeyGroup; group != nil && (len(keys) < group.Min || len(keys) > group.Max) {
+		return a, fmt.Sprintf("BADARG KEYS: want %d to %d", group.Min, group.Max)
+	} else if group == nil && len(keys) != len(script.Keys) {
 		return a, fmt.Sprintf("BADARG KEYS: want %d", len(script.Keys))
 	}
-	var once, repeated []sluice.Field
-	for _, field := range script.Args {
-		if field.Repeated {
-			repeated = append(repeated, field)
-		} else {
-			once = append(once, field)
+	least := len(Fields(script, len(keys), 0))
+	if group := script.Group; group != nil {
+		a.groups = (len(args) - least) / (len(Fields(script, len(keys), 1)) - least)
+		if a.groups < group.Min || a.groups > group.Max {
+			return a, WantedArgs(script)
 		}
 	}
-	if a.groups, bad = groups(script, len(once), len(repeated), len(args)); bad != "" {
-		return a, bad
+	fields := Fields(script, len(keys), a.groups)
+	if len(args) != len(fields) {
+		return a, WantedArgs(script)
 	}
 	a.number, a.text = map[string]int64{}, map[string]string{}
 	for i, text := range args {
-		field := sluice.Field{}
-		if i < len(once) {
-			field = once[i]
-		} else {
-			field = repeated[(i-len(once))%len(repeated)]
-			field.Name = strings.TrimSuffix(field.Name, "i") + strconv.Itoa((i-len(once))/len(repeated)+1)
-		}
-		if bad := a.take(field, text); bad != "" {
+		if bad := a.take(fields[i], text); bad != "" {
 			return a, bad
 		}
 	}
 	return a, ""
 }
 
-// groups is how often the repeated arguments come.
-func groups(script *sluice.Script, once, repeated, args int) (n int, bad string) {
-	if script.Group == nil {
-		if args != once {
-			return 0, fmt.Sprintf("BADARG ARGV: want %d", once)
+// Fields are the arguments of a call for so many keys one by one. The names of repeated ones end in a number: those of
+// each key are reported_1, reported_2 and so on, and then those of a group slice_1, size_1, limit_1, slice_2 and so on.
+func Fields(script *sluice.Script, keys, groups int) (fields []sluice.Field) {
+	for _, come := range []struct {
+		ending string
+		times  int
+	}{{"", 1}, {"_k", keys}, {"_i", groups}} {
+		for n := range come.times {
+			for _, field := range script.Args {
+				name, ends := strings.CutSuffix(field.Name, come.ending)
+				if !ends || field.Repeated != (come.ending != "") {
+					continue
+				}
+				if field.Repeated {
+					field.Name = fmt.Sprintf("%s_%d", name, n+1)
+				}
+				fields = append(fields, field)
+			}
 		}
-		return 0, ""
 	}
-	n = (args - once) / repeated
-	if args != once+n*repeated || n < script.Group.Min || n > script.Group.Max {
-		return 0, fmt.Sprintf("BADARG ARGV: want %d and %d to %d times %d", once, script.Group.Min, script.Group.Max, repeated)
+	return fields
+}
+
+// WantedArgs is the error of a call with another number of arguments.
+func WantedArgs(script *sluice.Script) string {
+	alone := len(Fields(script, 0, 0))
+	want := fmt.Sprintf("BADARG ARGV: want %d", alone)
+	if len(Fields(script, 1, 0)) > alone {
+		want += " and one for each key"
 	}
-	return n, ""
+	if group := script.Group; group != nil {
+		want += fmt.Sprintf(" and %d to %d times %d", group.Min, group.Max, len(Fields(script, 0, 1))-alone)
+	}
+	return want
 }
 
 var digits = regexp.MustCompile(`\A[0-9]{1,16}\z`)

@@ -11,13 +11,14 @@ import (
 // many is a script for many keys: the script for one, called for each of them. That a call gives up after long searches
 // or much work is not in the model.
 func many(script *sluice.Script, store Store, now int64, keys, args []string) Outcome {
-	if n, want := len(keys), script.KeyGroup; n < want.Min || n > want.Max {
-		return Outcome{After: store, Err: fmt.Sprintf("BADARG KEYS: want %d to %d", want.Min, want.Max)}
+	all, bad := read(script, keys, args)
+	if bad != "" {
+		return Outcome{After: store, Err: bad}
 	}
 	sum := Outcome{Reply: []int64{now}, After: store}
-	undecided := make([]int64, fieldsOf(script, args))
-	for _, key := range keys {
-		one := Call(single(script), sum.After, now, []string{key}, args)
+	undecided := make([]int64, 4+all.groups) // a count for each window
+	for k, key := range keys {
+		one := Call(single(script), sum.After, now, []string{key}, argsOf(script, len(keys), k, args))
 		code, _, _ := strings.Cut(one.Err, " ")
 		switch code {
 		case "BADARG":
@@ -33,18 +34,17 @@ func many(script *sluice.Script, store Store, now int64, keys, args []string) Ou
 		sum.Reply = append(sum.Reply, slices.Delete(one.Reply, 4, 5)...) // without now
 		sum.After, sum.Any = one.After, sum.Any || one.Any || one.Or != ""
 	}
-	if most := mostTogether(script); int64(len(keys))*permitsOf(script, args) > most {
+	if most := mostTogether(script); int64(len(keys))*all.number["permits"] > most {
 		return Outcome{After: store, Err: fmt.Sprintf("BADARG permits: want keys * permits up to %d", most)}
 	}
 	return sum
 }
 
-// fieldsOf is how many fields a reply of the script for one has behind granted, with counts for the windows.
-func fieldsOf(script *sluice.Script, args []string) int {
-	if script.Group == nil {
-		return 4
-	}
-	return 4 + len(args)/3 // one argument, and three for each window
+// argsOf are the arguments of key k, counted from 0, of so many: those that all share, and its own before the group.
+func argsOf(script *sluice.Script, keys, k int, args []string) []string {
+	alone := len(Fields(script, 0, 0))
+	own := len(Fields(script, 1, 0)) - alone
+	return slices.Concat(args[:alone], args[alone+k*own:alone+(k+1)*own], args[alone+keys*own:])
 }
 
 // single is the script for one key.
@@ -63,8 +63,4 @@ func mostTogether(script *sluice.Script) int64 {
 		return 1000
 	}
 	return 1 << 53
-}
-
-func permitsOf(script *sluice.Script, args []string) int64 {
-	return number(args[slices.IndexFunc(script.Args, func(f sluice.Field) bool { return f.Name == "permits" })])
 }

@@ -2297,22 +2297,22 @@ redis.register_function{
 local function slice_ring_report_many_v1(KEYS, ARGV)
 -- slice_ring_report_many v1
 --
--- slice_ring_report_v1 for up to 64 subjects of one limiter in one call. REPLY goes on with
--- EACH for each key in turn. It is decided as by slice_ring_report_v1, twice where it is named
--- twice. One that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and the others
--- are decided. If Redis refuses a command, by an ACL for example, the call ends, and keys
--- before this one keep their grants: too much is counted, never too little. Granted -3, after
--- much work: not decided, ask again.
+-- slice_ring_report_v1 for up to 64 subjects of one limiter in one call, K in all. REPLY goes
+-- on with EACH for each key in turn. It is decided as by slice_ring_report_v1, twice where it
+-- is named twice. One that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and
+-- the others are decided. If Redis refuses a command, by an ACL for example, the call ends, and
+-- keys before this one keep their grants: too much is counted, never too little. Granted -3,
+-- after much work: not decided, ask again.
 --
 -- GROUP[k]    subject      1..64
 -- KEYS[k]     ring         <prefix>:<limiter>:{<subject>}:sr1
 --
 -- GROUP[i]    window       1..8
--- ARGV[1]     permits      int   0..1000000000           wanted now, up to every limit; 0 asks for none
--- ARGV[2]     reported     int   0..1000000000           charged in any case; with permits 0, 0 only looks
--- ARGV[3i]    slice_i      us    1000..86400000000       length of a slice
--- ARGV[3i+1]  size_i       int   1..10000                its slices; up to 10000 in all windows
--- ARGV[3i+2]  limit_i      int   1..1000000000           permits in the window
+-- ARGV[1]      permits     int   0..1000000000           wanted now, up to every limit; 0 asks for none
+-- ARGV[k+1]    reported_k  int   0..1000000000           charged in any case; with permits 0, 0 only looks
+-- ARGV[K+3i-1] slice_i     us    1000..86400000000       length of a slice
+-- ARGV[K+3i]   size_i      int   1..10000                its slices; up to 10000 in all windows
+-- ARGV[K+3i+1] limit_i     int   1..1000000000           permits in the window
 --
 -- REPLY[1]    now          time  0..                     the server's clock at the decision
 -- EACH[1]     granted      int   -3..1000000000          permits granted; -1: BADSTATE, -2: WRONGTYPE, -3: ask again
@@ -2337,20 +2337,24 @@ local function integer(text, least, most)
 end
 
 if #KEYS < 1 or #KEYS > 64 then return redis.error_reply("BADARG KEYS: want 1 to 64") end
-if #ARGV < 5 or #ARGV > 26 or #ARGV % 3 ~= 2 then
-  return redis.error_reply("BADARG ARGV: want 2 and 1 to 8 times 3")
+if #ARGV - #KEYS < 4 or #ARGV - #KEYS > 25 or (#ARGV - #KEYS) % 3 ~= 1 then
+  return redis.error_reply("BADARG ARGV: want 1 and one for each key and 1 to 8 times 3")
 end
 local permits = integer(ARGV[1], 0, 1000000000)
 if not permits then return redis.error_reply("BADARG permits: want 0..1000000000") end
-local reported = integer(ARGV[2], 0, 1000000000)
-if not reported then return redis.error_reply("BADARG reported: want 0..1000000000") end
+local all_reported = {}
+for k = 1, #KEYS do
+  local reported_k = integer(ARGV[k + 1], 0, 1000000000)
+  if not reported_k then return redis.error_reply("BADARG reported_" .. k .. ": want 0..1000000000") end
+  all_reported[k] = reported_k
+end
 local slices, sizes, limits = {}, {}, {}
-for i = 1, (#ARGV - 2) / 3 do
-  local slice_i = integer(ARGV[3 * i], 1000, 86400000000)
+for i = 1, (#ARGV - 1 - #KEYS) / 3 do
+  local slice_i = integer(ARGV[#KEYS + 3 * i - 1], 1000, 86400000000)
   if not slice_i then return redis.error_reply("BADARG slice_" .. i .. ": want 1000..86400000000") end
-  local size_i = integer(ARGV[3 * i + 1], 1, 10000)
+  local size_i = integer(ARGV[#KEYS + 3 * i], 1, 10000)
   if not size_i then return redis.error_reply("BADARG size_" .. i .. ": want 1..10000") end
-  local limit_i = integer(ARGV[3 * i + 2], 1, 1000000000)
+  local limit_i = integer(ARGV[#KEYS + 3 * i + 1], 1, 1000000000)
   if not limit_i then return redis.error_reply("BADARG limit_" .. i .. ": want 1..1000000000") end
   slices[i], sizes[i], limits[i] = slice_i, size_i, limit_i
 end
@@ -2404,7 +2408,7 @@ local function exceeds(more)
 end
 
 -- Decides about one key, as slice_ring_report_v1 does. Returns the fields of its reply, or an error.
-local function decide(ring)
+local function decide(ring, reported)
   -- The header: 14 bytes, and 20 for each section, mostly one or two; the ring itself may have 70 KB.
   local header = redis.pcall("GETRANGE", ring, "0", "53")
   if header.err then return header end
@@ -2658,10 +2662,10 @@ end
 
 -- An error of one key becomes a number, so that the others are decided. Any other, such as a right withheld by an ACL,
 -- ends the call: what was granted before it stays.
-local windows = (#ARGV - 2) / 3
+local windows = (#ARGV - 1 - #KEYS) / 3
 for i = 1, #KEYS do
   local granted, remaining, wait, reset_after, counts = -3, 0, 0, 0, {} -- after much work: not decided
-  if work < 10000 then granted, remaining, wait, reset_after, counts = decide(KEYS[i]) end
+  if work < 10000 then granted, remaining, wait, reset_after, counts = decide(KEYS[i], all_reported[i]) end
   if not remaining then
     local code = granted.err:match("^%u+")
     if code ~= "BADSTATE" and code ~= "WRONGTYPE" then return granted end
@@ -2791,7 +2795,7 @@ local struct = rawget(_G, "struct") or {
 }
 -- END
 
--- MANY: slice_ring_report_many_v1 repeats what follows for 1..64 keys, work up to 10000.
+-- MANY: slice_ring_report_many_v1 repeats what follows for 1..64 keys, each with its reported, work up to 10000.
 
 -- PART ring_header: printed by make generate
 -- The header: 14 bytes, and 20 for each section, mostly one or two; the ring itself may have 70 KB.

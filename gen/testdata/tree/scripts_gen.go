@@ -11,8 +11,8 @@ func All() []Script {
 
 // The SHA1 of each script, by which EVALSHA calls it.
 const (
-	BothManyV1SHA1 = "55b7243f0546e163f93c74fe1e06ad68c204acac"
-	BothV1SHA1     = "cda4d214482215cc991ee98a35d8c1d409dbe498"
+	BothManyV1SHA1 = "5900c0024ff95850a6a9c76c46ac9a2f69f08137"
+	BothV1SHA1     = "3648022b3887f86cb5f7c52070eb5573ec02604b"
 	OneManyV1SHA1  = "61c64ad1fd270959303f8ef40b0db3d7cd06257f"
 	OneV1SHA1      = "e9835ea85f0eef760591bfe9f1dbb1df317500d6"
 	PairsV2SHA1    = "ddc61d456104fe1949720508c905decb2b59118b"
@@ -22,12 +22,12 @@ const (
 //go:embed scripts/both_many_v1.lua
 var bothManyV1Source string
 
-// BothManyV1 returns both_many v1. both_v1 for up to 8 subjects of one limiter in one call.
-// REPLY goes on with EACH for each key in turn. It is decided as by both_v1, twice where it is
-// named twice. One that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and the
-// others are decided. If Redis refuses a command, by an ACL for example, the call ends, and
-// keys before this one keep their grants: too much is counted, never too little. Granted -3,
-// after much work: not decided, ask again.
+// BothManyV1 returns both_many v1. both_v1 for up to 8 subjects of one limiter in one call, K
+// in all. REPLY goes on with EACH for each key in turn. It is decided as by both_v1, twice
+// where it is named twice. One that cannot be decided has granted -1 (BADSTATE) or -2
+// (WRONGTYPE), and the others are decided. If Redis refuses a command, by an ACL for example,
+// the call ends, and keys before this one keep their grants: too much is counted, never too
+// little. Granted -3, after much work: not decided, ask again.
 func BothManyV1() Script {
 	return Script{
 		Name:    "both_many",
@@ -35,14 +35,14 @@ func BothManyV1() Script {
 		File:    "both_many_v1.lua",
 		SHA1:    BothManyV1SHA1,
 		Source:  bothManyV1Source,
-		About:   "both_v1 for up to 8 subjects of one limiter in one call. REPLY goes on with EACH for each key in turn. It is decided as by both_v1, twice where it is named twice. One that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and the others are decided. If Redis refuses a command, by an ACL for example, the call ends, and keys before this one keep their grants: too much is counted, never too little. Granted -3, after much work: not decided, ask again.",
+		About:   "both_v1 for up to 8 subjects of one limiter in one call, K in all. REPLY goes on with EACH for each key in turn. It is decided as by both_v1, twice where it is named twice. One that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and the others are decided. If Redis refuses a command, by an ACL for example, the call ends, and keys before this one keep their grants: too much is counted, never too little. Granted -3, after much work: not decided, ask again.",
 		Keys: []Key{
 			{Name: "ring", Pattern: "<prefix>:<limiter>:{<subject>}:bo1", Repeated: true},
 		},
 		KeyGroup: &Group{Name: "subject", Min: 1, Max: 8},
 		Args: []Field{
-			{Name: "slice", Type: "us", Min: 1, Max: 10, Text: "length of a slice"},
 			{Name: "permits", Type: "int", Min: 0, Max: 10, Text: "wanted now"},
+			{Name: "slice_k", Type: "us", Min: 1, Max: 10, Text: "length of a slice", Repeated: true},
 			{Name: "slices_i", Type: "int", Min: 1, Max: 10, Text: "length of the window", Repeated: true},
 			{Name: "limit_i", Type: "int", Min: 1, Max: 100, Text: "permits in the window", Repeated: true},
 		},
@@ -277,7 +277,7 @@ func SmallV1() Script {
 // of them.
 func Libraries() []Library {
 	return []Library{
-		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "bab8777793c37122cc6f0a6ae56218ed08ebe203", Source: sluiceV1Source},
+		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "40300016ecbfc3926a7688074cc11c533ee2a9be", Source: sluiceV1Source},
 	}
 }
 

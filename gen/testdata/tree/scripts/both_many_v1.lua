@@ -1,20 +1,20 @@
 -- both_many v1
 --
--- both_v1 for up to 8 subjects of one limiter in one call. REPLY goes on with EACH for each key
--- in turn. It is decided as by both_v1, twice where it is named twice. One that cannot be
--- decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and the others are decided. If Redis
--- refuses a command, by an ACL for example, the call ends, and keys before this one keep their
--- grants: too much is counted, never too little. Granted -3, after much work: not decided, ask
--- again.
+-- both_v1 for up to 8 subjects of one limiter in one call, K in all. REPLY goes on with EACH
+-- for each key in turn. It is decided as by both_v1, twice where it is named twice. One that
+-- cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and the others are decided. If
+-- Redis refuses a command, by an ACL for example, the call ends, and keys before this one keep
+-- their grants: too much is counted, never too little. Granted -3, after much work: not
+-- decided, ask again.
 --
 -- GROUP[k]    subject      1..8
 -- KEYS[k]     ring         <prefix>:<limiter>:{<subject>}:bo1
 --
 -- GROUP[i]    window       1..3
--- ARGV[1]     slice        us    1..10                   length of a slice
--- ARGV[2]     permits      int   0..10                   wanted now
--- ARGV[2i+1]  slices_i     int   1..10                   length of the window
--- ARGV[2i+2]  limit_i      int   1..100                  permits in the window
+-- ARGV[1]      permits     int   0..10                   wanted now
+-- ARGV[k+1]    slice_k     us    1..10                   length of a slice
+-- ARGV[K+2i]   slices_i    int   1..10                   length of the window
+-- ARGV[K+2i+1] limit_i     int   1..100                  permits in the window
 --
 -- REPLY[1]    now          time  0..                     the server's clock
 -- EACH[1]     granted      int   -3..10                  permits granted; -1: BADSTATE, -2: WRONGTYPE, -3: ask again
@@ -37,18 +37,22 @@ local function integer(text, least, most)
 end
 
 if #KEYS < 1 or #KEYS > 8 then return redis.error_reply("BADARG KEYS: want 1 to 8") end
-if #ARGV < 4 or #ARGV > 8 or #ARGV % 2 ~= 0 then
-  return redis.error_reply("BADARG ARGV: want 2 and 1 to 3 times 2")
+if #ARGV - #KEYS < 3 or #ARGV - #KEYS > 7 or (#ARGV - #KEYS) % 2 ~= 1 then
+  return redis.error_reply("BADARG ARGV: want 1 and one for each key and 1 to 3 times 2")
 end
-local slice = integer(ARGV[1], 1, 10)
-if not slice then return redis.error_reply("BADARG slice: want 1..10") end
-local permits = integer(ARGV[2], 0, 10)
+local permits = integer(ARGV[1], 0, 10)
 if not permits then return redis.error_reply("BADARG permits: want 0..10") end
+local all_slice = {}
+for k = 1, #KEYS do
+  local slice_k = integer(ARGV[k + 1], 1, 10)
+  if not slice_k then return redis.error_reply("BADARG slice_" .. k .. ": want 1..10") end
+  all_slice[k] = slice_k
+end
 local slices, limits = {}, {}
-for i = 1, (#ARGV - 2) / 2 do
-  local slices_i = integer(ARGV[2 * i + 1], 1, 10)
+for i = 1, (#ARGV - 1 - #KEYS) / 2 do
+  local slices_i = integer(ARGV[#KEYS + 2 * i], 1, 10)
   if not slices_i then return redis.error_reply("BADARG slices_" .. i .. ": want 1..10") end
-  local limit_i = integer(ARGV[2 * i + 2], 1, 100)
+  local limit_i = integer(ARGV[#KEYS + 2 * i + 1], 1, 100)
   if not limit_i then return redis.error_reply("BADARG limit_" .. i .. ": want 1..100") end
   slices[i], limits[i] = slices_i, limit_i
 end
@@ -65,7 +69,7 @@ local function exceeds(more)
 end
 
 -- Decides about one key, as both_v1 does. Returns the fields of its reply, or an error.
-local function decide(ring)
+local function decide(ring, slice)
   local stored = redis.pcall("GET", ring)
   if type(stored) == "table" then return stored end
   local counts = {}
@@ -83,10 +87,10 @@ end
 
 -- An error of one key becomes a number, so that the others are decided. Any other, such as a right withheld by an ACL,
 -- ends the call: what was granted before it stays.
-local windows = (#ARGV - 2) / 2
+local windows = (#ARGV - 1 - #KEYS) / 2
 for i = 1, #KEYS do
   local granted, wait, counts = -3, 0, {} -- after much work: not decided
-  if work < 20 then granted, wait, counts = decide(KEYS[i]) end
+  if work < 20 then granted, wait, counts = decide(KEYS[i], all_slice[i]) end
   if not wait then
     local code = granted.err:match("^%u+")
     if code ~= "BADSTATE" and code ~= "WRONGTYPE" then return granted end

@@ -55,7 +55,7 @@ end
 local clock = redis.call("TIME")
 local now = clock[1] * 1000000 + clock[2]
 
--- MANY: both_many_v1 repeats what follows for 1..8 keys, work up to 20.
+-- MANY: both_many_v1 repeats what follows for 1..8 keys, each with its slice, work up to 20.
 
 local stored = redis.pcall("GET", ring)
 if type(stored) == "table" then return stored end
