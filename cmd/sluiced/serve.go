@@ -189,6 +189,7 @@ const (
 	idleTime      = 5 * time.Minute
 	maxHeader     = 64 << 10
 	drainTime     = 10 * time.Second // for calls in flight
+	flowWindow    = 64 << 10         // bytes of a call that are not read yet
 )
 
 // What the process keeps to be fast: goroutines whose stacks have grown already, and garbage while there is memory.
@@ -250,7 +251,9 @@ func (s *server) listenGRPC(service *service, config *tls.Config) error {
 	}
 	opts := []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(maxMessage), grpc.MaxHeaderListSize(maxHeader), grpc.ConnectionTimeout(handshakeTime),
-		grpc.NumStreamWorkers(streamWorkers), grpc.ReadBufferSize(readBuffer), grpc.MaxConcurrentStreams(uint32(min(2*s.maxCalls, 1<<20))),
+		grpc.InitialWindowSize(flowWindow), grpc.InitialConnWindowSize(4 * flowWindow),
+		grpc.NumStreamWorkers(streamWorkers), grpc.ReadBufferSize(readBuffer),
+		grpc.MaxConcurrentStreams(uint32(min(2*s.maxCalls, 1<<20))),
 		grpc.KeepaliveParams(keepalive.ServerParameters{
 			MaxConnectionIdle: idleTime, MaxConnectionAge: s.maxAge, MaxConnectionAgeGrace: drainTime,
 			Time: time.Minute, Timeout: handshakeTime,
