@@ -146,6 +146,9 @@ func (e *entry) result() *Result {
 // coreOf returns the core of a limiter of this Loader, for an entry of a Batch or an All.
 func (l *Loader) coreOf(limiter Limiter, entry int) (core, error) {
 	want := "one that the same Loader made"
+	if ahead, ok := limiter.(*Ahead); ok && ahead != nil {
+		limiter = ahead.ring
+	}
 	switch made := limiter.(type) {
 	case *Leased:
 		want = "its SliceRing, not a Leased"

@@ -3,8 +3,11 @@ package loader_test
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -111,6 +114,65 @@ func BenchmarkLeased(b *testing.B) {
 			b.ReportMetric(100*float64(calls.Load())/float64(b.N), "%to-redis")
 		})
 	}
+}
+
+// BenchmarkAhead is a decision about one of 100,000 warm subjects, of which 40 may be ahead of Redis, by 64 callers: how
+// long it takes, and how much of it reaches Redis.
+//
+//	go test ./loader -run '^$' -bench Ahead -benchtime 20000000x
+func BenchmarkAhead(b *testing.B) {
+	const callers = 64
+	rdb := real(b)
+	limits := loader.New(rdb)
+	ring := limits.SliceRing("bench", []loader.Limit{{Permits: 20_000, Window: time.Minute}})
+	ahead, err := ring.Ahead(loader.AheadOptions{Processes: 20, Error: 0.08})
+	must(b, err)
+	subjects := make([]string, 100_000)
+	batch := limits.Batch()
+	for i := range subjects {
+		subjects[i] = "subject-" + strconv.Itoa(i)
+		if batch.Allow(ring, subjects[i]); i%1000 == 999 {
+			must(b, errOf(batch.Do(background)))
+		}
+	}
+	var all sync.WaitGroup
+	var took [callers][]time.Duration
+	share := len(subjects) / callers
+	for c := range callers {
+		all.Go(func() {
+			for _, subject := range subjects[c*share : (c+1)*share] {
+				must(b, errOf(ahead.Allow(background, subject)))
+			}
+		})
+	}
+	all.Wait()
+	before, granted := serverTime(b, rdb), atomic.Int64{}
+	b.ResetTimer()
+	for c := range callers {
+		all.Go(func() {
+			random := rand.New(rand.NewPCG(1, uint64(c)))
+			for range (b.N + callers - 1) / callers {
+				subject := subjects[random.IntN(share*callers)]
+				began := time.Now()
+				d, err := ahead.Allow(background, subject)
+				if took[c] = append(took[c], time.Since(began)); err != nil {
+					b.Error(err)
+				} else if d.Ahead {
+					granted.Add(1)
+				}
+			}
+		})
+	}
+	all.Wait()
+	b.StopTimer()
+	sorted := slices.Concat(took[:]...)
+	slices.Sort(sorted)
+	b.ReportMetric(float64(len(sorted))/b.Elapsed().Seconds(), "decisions/s")
+	b.ReportMetric(float64(sorted[len(sorted)/2].Nanoseconds()), "p50-ns")
+	b.ReportMetric(float64(sorted[len(sorted)*99/100].Nanoseconds()), "p99-ns")
+	b.ReportMetric(100*float64(granted.Load())/float64(len(sorted)), "%ahead")
+	must(b, ahead.Close(background))
+	b.ReportMetric(float64((serverTime(b, rdb)-before).Nanoseconds())/float64(len(sorted)), "ns-of-Redis/op")
 }
 
 // serverTime is the processor time of the server.

@@ -40,7 +40,7 @@ type Decision struct {
 	CountsFor time.Duration
 
 	// Windows is the state of each window, tightest first, of a SliceRing that has several. It is nil for all others,
-	// and for permits that a Leased spends without asking Redis.
+	// for permits that a Leased spends without asking Redis, and for what an Ahead decides so.
 	Windows []WindowState
 
 	// Key is the key in Redis under which granted permits are counted: see GiveBack. It is empty for a denial, and if
@@ -53,6 +53,9 @@ type Decision struct {
 	// Repeated is true if a ZSetLog charged the permits before Now, at an earlier call with the same ID; its reply may
 	// have been lost. It is false for a repeat before booked permits are due: then Now plus Wait is the time of both.
 	Repeated bool
+
+	// Ahead is true if an Ahead granted the permits, and Redis is told of them later.
+	Ahead bool
 
 	// Degraded is true if the limiter's policy decided because Redis did not: see FailOpen and FailLocal.
 	Degraded bool

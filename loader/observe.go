@@ -61,6 +61,13 @@ type Event struct {
 	// Returned is how many permits a GiveBack gave back.
 	Returned int64
 
+	// Reported is how many permits were charged whatever the windows held: of a Report, and of an Ahead that had granted
+	// them before. Age is how long ago it had granted the first of them. Over is by how much the fullest window is above
+	// its limit since.
+	Reported int64
+	Age      time.Duration
+	Over     int64
+
 	// Err is the caller's error. With a *WaitError, Decision is the denial that caused it; with ErrExceedsLimit it has
 	// the limit.
 	Err error
@@ -93,7 +100,7 @@ func (c core) watch(subject string, q question) *observation {
 		return nil
 	}
 	return &observation{observer: c.limits.observer, Event: Event{
-		Method: q.method, Script: nameOf(c.algorithm.script), Limiter: c.name, Subject: subject, Permits: q.permits,
+		Method: q.method, Script: nameOf(c.scriptFor(q)), Limiter: c.name, Subject: subject, Permits: q.amount(), Reported: q.reported,
 	}}
 }
 
@@ -144,6 +151,18 @@ func (o *observation) setDecision(d Decision) {
 func (o *observation) setScript(script *sluice.Script) {
 	if o != nil {
 		o.Script = nameOf(script)
+	}
+}
+
+func (o *observation) setAge(d time.Duration) {
+	if o != nil {
+		o.Age = d
+	}
+}
+
+func (o *observation) setOver(permits int64) {
+	if o != nil {
+		o.Over = permits
 	}
 }
 

@@ -5,7 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
+
+	"github.com/sluice-redis/sluice"
 )
 
 // request is one decision, from the question to the answer. Its steps are:
@@ -35,11 +38,15 @@ type request struct {
 
 // question is what is asked of a limiter.
 type question struct {
-	method  string        // for errors and observers: "AllowN"
-	permits int64         // 0: Peek
-	maxWait time.Duration // how far ahead the permits may be booked
-	id      string
+	method   string        // for errors and observers: "AllowN"
+	permits  int64         // 0: Peek, Report
+	reported int64         // charged in any case, by a SliceRing
+	maxWait  time.Duration // how far ahead the permits may be booked
+	id       string
 }
+
+// amount returns how many permits the question is about.
+func (q question) amount() int64 { return cmp.Or(q.permits, q.reported) }
 
 // Methods: the one that asks for no permits, the one that books, the one that returns permits, and the one that charges
 // permits in any case.
@@ -82,13 +89,8 @@ func (r *request) makeCall() error {
 	if err != nil {
 		return err
 	}
-	if q.method == report {
-		return r.makeReport(key)
-	}
-	if q.method != peek {
-		if err := c.checkQuestion(q); err != nil {
-			return err
-		}
+	if err := c.checkQuestion(q); err != nil {
+		return err
 	}
 	capacity := c.algorithm.capacity(c)
 	if capacity == 0 {
@@ -97,26 +99,38 @@ func (r *request) makeCall() error {
 	if err := c.errTooMany(q, capacity); err != nil {
 		return err
 	}
-	r.call = newCall(c.limits, c.algorithm.script, c.algorithm.makeWords(c, key, q), c.replyFields())
+	r.call = newCall(c.limits, c.scriptFor(q), c.algorithm.makeWords(c, key, q), c.replyFields())
 	r.call.limiter, r.call.timeout = c.name, c.timeout()
 	switch {
 	case c.algorithm.hasIDs:
 		r.call.id = q.id
-	case q.permits > 0 && q.maxWait == 0:
+	case q.permits > 0 && q.maxWait == 0 && q.reported == 0:
 		r.call.allowGroup(q.permits, capacity)
 	}
 	return nil
 }
 
-// checkQuestion returns what is wrong with a question for permits, apart from their upper bound.
+// checkQuestion returns what is wrong with a question, apart from the upper bound of its permits.
 func (c core) checkQuestion(q question) error {
-	if q.permits < 1 {
+	switch most := sliceRingReportV1.Args[1].Max; {
+	case q.reported < 0 || q.reported > most:
+		return c.errArgument("n", q.reported, "0 to "+strconv.FormatInt(most, 10))
+	case q.method == peek, q.method == report:
+		return nil
+	case q.permits < 1:
 		return errNoPermits(c.name, c.algorithm.amount, q.permits)
-	}
-	if c.algorithm.checkID == nil {
+	case c.algorithm.checkID == nil:
 		return nil
 	}
 	return c.algorithm.checkID(c.settings, q.id)
+}
+
+// scriptFor returns the script that answers a question.
+func (c core) scriptFor(q question) *sluice.Script {
+	if q.method == report || q.reported > 0 {
+		return &sliceRingReportV1
+	}
+	return c.algorithm.script
 }
 
 // errTooMany is the error of a question for more permits than could ever be granted, nil for other questions.
@@ -181,8 +195,11 @@ func (r *request) takeOutcome(ctx context.Context) {
 	r.call.report(ctx, r.observation)
 	if r.err = r.call.err; r.err == nil {
 		r.decision = r.limiter.decisionOf(&r.call)
+		if r.question.reported > 0 {
+			r.observation.setOver(r.limiter.ring.over(r.call.reply))
+		}
 		if r.question.method == report {
-			if r.decision.Granted = r.limiter.ring.within(r.call.reply); r.decision.Granted {
+			if r.decision.Granted = r.limiter.ring.over(r.call.reply) == 0; r.decision.Granted {
 				r.decision.Wait = 0 // that of a look
 			}
 			return
@@ -191,7 +208,9 @@ func (r *request) takeOutcome(ctx context.Context) {
 	}
 	r.pending.save(r.decision, r.err)
 	if r.err != nil && !r.ctxEnded {
-		r.decision, r.err = r.limiter.fallBack(ctx, r.call.key(), r.question, r.err)
+		q := r.question
+		q.permits = q.amount()
+		r.decision, r.err = r.limiter.fallBack(ctx, r.call.key(), q, r.err)
 	}
 }
 

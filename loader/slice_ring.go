@@ -70,35 +70,15 @@ func (r SliceRing) GiveBack(ctx context.Context, subject string, d Decision, n i
 // A report is sent once. After an *OutcomeUnknownError it is not known whether it was counted: to send it again may count
 // it twice. RememberDenials has no say. Cost: one round trip.
 func (r SliceRing) Report(ctx context.Context, subject string, n int64) (Decision, error) {
-	q := question{method: report, permits: n}
-	asked := r.request(subject, q)
-	asked.observation = r.watch(subject, q)
-	asked.observation.setScript(&sliceRingReportV1)
-	return asked.do(ctx)
+	return r.decide(ctx, subject, question{method: report, reported: n})
 }
 
-// makeReport makes the call of a report.
-func (r *request) makeReport(key string) error {
-	c, n := r.limiter, r.question.permits
-	if most := sliceRingReportV1.Args[1].Max; n < 0 || n > most {
-		return c.errArgument("n", n, "0 to "+strconv.FormatInt(most, 10))
-	}
-	if c.algorithm.capacity(c) > 0 {
-		words := c.ring.wordsOf(&sliceRingReportV1, 1, key, int64(0), n)
-		r.call = newCall(c.limits, &sliceRingReportV1, words, c.replyFields())
-		r.call.limiter, r.call.timeout = c.name, c.timeout()
-	}
-	return nil
-}
-
-// within reports whether no window holds more than its limit.
-func (r ring) within(reply []int64) bool {
+// over returns by how much the fullest window is above its limit.
+func (r ring) over(reply []int64) (permits int64) {
 	for i, w := range r.windows {
-		if reply[minReplyFields+i] > w.limit {
-			return false
-		}
+		permits = max(permits, reply[minReplyFields+i]-w.limit)
 	}
-	return true
+	return permits
 }
 
 var sliceRing = algorithm{
@@ -108,6 +88,9 @@ var sliceRing = algorithm{
 }
 
 func sliceRingWords(c core, key string, q question) []any {
+	if script := c.scriptFor(q); script == &sliceRingReportV1 {
+		return c.ring.wordsOf(script, 1, key, q.permits, q.reported)
+	}
 	return c.ring.wordsOf(&sliceRingV1, 1, key, q.permits)
 }
 

@@ -32,6 +32,17 @@ func (c core) WaitN(ctx context.Context, subject string, n int64) error {
 	return err
 }
 
+// waitHere is WaitN for a limiter that decides in this process, for all who wait.
+func (c core) waitHere(
+	ctx context.Context, subject string, n int64, decide func(context.Context, string, question) (Decision, error),
+) error {
+	w := c.waiter(ctx, subject, n, nil, func(ctx context.Context, q question) (Decision, error) {
+		return decide(ctx, subject, q)
+	})
+	w.leased = true
+	return w.run(ctx)
+}
+
 // waiter is one call of WaitN.
 type waiter struct {
 	core

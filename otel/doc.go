@@ -15,15 +15,19 @@
 //	sluice.decisions          counter, {decision}   decisions with any outcome
 //	sluice.decision.duration  histogram, s          how long callers waited for them, without the sleep of a Wait
 //	sluice.wait.duration      histogram, s          how long Wait and WaitN slept; 0 if they did not sleep
+//	sluice.report.permits     counter, {permit}     permits that Report charged, and that an Ahead reported
+//	sluice.report.age         histogram, s          how old the oldest of them was; it counts reports
+//	sluice.report.over        histogram, {permit}   how much the fullest window was above its limit then
 //
 // The buckets are as the conventions recommend for databases, 1 ms to 10 s. For the sleep they end at ten
 // minutes. The attributes of the metrics:
 //
 //	sluice.limiter.name        "send-code"; not set for a script that is called directly
 //	sluice.script.name         "list_log_v1"
-//	sluice.decision.method     Allow, AllowN, Peek, Wait, ReserveN, GiveBack; Reserve, Settle, Charge
+//	sluice.decision.method     Allow, AllowN, Peek, Wait, ReserveN, GiveBack, Report; Reserve, Settle, Charge
 //	sluice.decision.outcome    granted, denied, looked, error; settled: Settle and Charge; returned: GiveBack
 //	sluice.decision.degraded   true if the limiter's policy decided and not Redis
+//	sluice.decision.ahead      true if an Ahead granted; not set otherwise
 //	error.type                 with the outcome error only: see below
 //
 // The number of combinations is about limiters x methods x outcomes. Do not put subjects into the names of limiters.

@@ -32,6 +32,9 @@ type Observer struct {
 	decisions metric.Int64Counter
 	duration  metric.Float64Histogram
 	wait      metric.Float64Histogram
+	reported  metric.Int64Counter
+	reportAge metric.Float64Histogram
+	over      metric.Int64Histogram
 	kinds     sync.Map // kind -> metric.MeasurementOption
 }
 
@@ -75,7 +78,22 @@ func New(opts ...Option) (*Observer, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &Observer{decisions: decisions, duration: duration, wait: wait}
+	reported, err := meter.Int64Counter("sluice.report.permits",
+		metric.WithUnit("{permit}"), metric.WithDescription("Permits that were reported after they were granted."))
+	if err != nil {
+		return nil, err
+	}
+	age, err := histogram(meter, "sluice.report.age", "How old the oldest permit of a report was.", durations)
+	if err != nil {
+		return nil, err
+	}
+	over, err := meter.Int64Histogram("sluice.report.over", metric.WithUnit("{permit}"),
+		metric.WithDescription("Permits above the limit that a report found."),
+		metric.WithExplicitBucketBoundaries(0, 1, 3, 10, 30, 100, 300, 1000, 10000))
+	if err != nil {
+		return nil, err
+	}
+	o := &Observer{decisions: decisions, duration: duration, wait: wait, reported: reported, reportAge: age, over: over}
 	if _, none := p.tracers.(noop.TracerProvider); !none {
 		o.tracer = p.tracers.Tracer(scope, trace.WithSchemaURL(semconv.SchemaURL))
 	}
@@ -114,17 +132,22 @@ func (o *Observer) End(ctx context.Context, e loader.Event) {
 	if e.Method == "Wait" {
 		o.wait.Record(ctx, e.Slept.Seconds(), attrs)
 	}
+	if e.Reported > 0 && !failed(e) {
+		o.reported.Add(ctx, e.Reported, attrs)
+		o.reportAge.Record(ctx, e.Age.Seconds(), attrs)
+		o.over.Record(ctx, e.Over, attrs)
+	}
 }
 
 // kind is what events have in common whose attributes are equal.
 type kind struct {
 	script, method, limiter, outcome string
-	degraded                         bool
+	degraded, ahead                  bool
 }
 
 // attributes returns the attributes of an event, made once for each kind: to hash them takes longer than to count.
 func (o *Observer) attributes(e loader.Event) metric.MeasurementOption {
-	of := kind{e.Script, e.Method, e.Limiter, outcome(e), e.Decision.Degraded}
+	of := kind{e.Script, e.Method, e.Limiter, outcome(e), e.Decision.Degraded, e.Decision.Ahead}
 	if known, ok := o.kinds.Load(of); ok {
 		return known.(metric.MeasurementOption)
 	}
@@ -181,6 +204,9 @@ func result(e loader.Event) []attribute.KeyValue {
 	attrs := []attribute.KeyValue{
 		attribute.Bool("sluice.decision.degraded", e.Decision.Degraded),
 		attribute.String("sluice.decision.outcome", outcome(e)),
+	}
+	if e.Decision.Ahead {
+		attrs = append(attrs, attribute.Bool("sluice.decision.ahead", true))
 	}
 	if failed(e) {
 		attrs = append(attrs, errorType(e.Err))

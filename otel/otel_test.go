@@ -121,6 +121,8 @@ func TestCounts(t *testing.T) {
 	_ = tokens.Settle(background, "ada", "id", 0)
 	_ = tokens.Settle(background, "ada", "no id", 5)
 
+	l.told(loader.Event{Method: "Allow", Script: "list_log_v1", Limiter: "send-code", Permits: 1,
+		Decision: loader.Decision{Granted: true, Ahead: true}})
 	if returned, err := codes.GiveBack(background, "bob", granted, 1); returned != 1 || err != nil {
 		t.Fatal(returned, err)
 	}
@@ -139,11 +141,12 @@ func TestCounts(t *testing.T) {
 		ofBudget("Settle", "settled", "budget_settle_v1"):                            1,
 		"error.type=not_reserved," + ofBudget("Settle", "error", "budget_settle_v1"): 1,
 		of("Allow", "granted"):                                                       3,
-		returned:                                                                     1,
-		of("Allow", "denied"):                                                        1,
-		of("Peek", "looked"):                                                         1,
-		of("Wait", "denied"):                                                         1,
-		"error.type=exceeds_limit," + of("AllowN", "error"):                          1,
+		"sluice.decision.ahead=true," + of("Allow", "granted"):                       1,
+		returned:              1,
+		of("Allow", "denied"): 1,
+		of("Peek", "looked"):  1,
+		of("Wait", "denied"):  1,
+		"error.type=exceeds_limit," + of("AllowN", "error"): 1,
 	}
 	if diff := cmp.Diff(want, l.counts(t)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -154,6 +157,7 @@ func TestInstruments(t *testing.T) {
 	l := newLab(t)
 	l.told(loader.Event{Method: "Wait", Permits: 1, Latency: 2 * time.Millisecond, Slept: 40 * time.Second})
 	l.told(loader.Event{Method: "Allow", Permits: 1, Latency: 3 * time.Second})
+	l.told(loader.Event{Method: "Report", Permits: 3, Reported: 3, Age: 2 * time.Second, Over: 4})
 	type instrument struct {
 		Unit   string
 		Count  uint64
@@ -168,6 +172,12 @@ func TestInstruments(t *testing.T) {
 				i.Count, i.Sum, i.Bounds = i.Count+point.Count, i.Sum+point.Sum, point.Bounds
 			}
 		}
+		if data, ok := m.Data.(metricdata.Histogram[int64]); ok {
+			i.Count, i.Sum, i.Bounds = data.DataPoints[0].Count, float64(data.DataPoints[0].Sum), data.DataPoints[0].Bounds
+		}
+		if data, ok := m.Data.(metricdata.Sum[int64]); ok && name == "sluice.report.permits" {
+			i.Sum = float64(data.DataPoints[0].Value)
+		}
 		if m.Description == "" {
 			t.Errorf("%s has no description", name)
 		}
@@ -175,7 +185,10 @@ func TestInstruments(t *testing.T) {
 	}
 	want := map[string]instrument{
 		"sluice.decisions":         {Unit: "{decision}"},
-		"sluice.decision.duration": {"s", 2, 3.002, []float64{0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10}},
+		"sluice.report.permits":    {Unit: "{permit}", Sum: 3},
+		"sluice.report.age":        {"s", 1, 2, []float64{0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10}},
+		"sluice.report.over":       {"{permit}", 1, 4, []float64{0, 1, 3, 10, 30, 100, 300, 1000, 10000}},
+		"sluice.decision.duration": {"s", 3, 3.002, []float64{0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10}},
 		"sluice.wait.duration": {
 			"s", 1, 40, []float64{0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 600},
 		},

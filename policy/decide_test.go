@@ -309,3 +309,41 @@ func TestLoadErrors(t *testing.T) {
 		t.Errorf("a wrong Loader: %v", err)
 	}
 }
+
+// Limits that are ahead of Redis report when the file no longer has them, and at the end; a limit that stays goes on.
+func TestDecideAhead(t *testing.T) {
+	_, limits := fakeRedis(t)
+	const file = `limits: {api: {by: '"all"', rates: 1000/1m, ahead: {processes: 1, error: 10%}}}`
+	policies := load(t, limits, file)
+	take := func(ahead bool) {
+		t.Helper()
+		if d := decide(t, policies, policy.Attributes{}); !d.Granted || d.Ahead != ahead {
+			t.Errorf("%+v, want ahead %t", d, ahead)
+		}
+	}
+	counted := func(want int64) {
+		t.Helper()
+		ring := limits.SliceRing("api", []loader.Limit{loader.PerMinute(1000)})
+		d, err := ring.Peek(context.Background(), "all")
+		if err != nil || d.Remaining != 1000-want {
+			t.Errorf("%d counted, %v; want %d", 1000-d.Remaining, err, want)
+		}
+	}
+	take(false)
+	take(true)
+	if err := policies.Replace(parse(t, file)); err != nil {
+		t.Fatal(err)
+	}
+	take(true)
+	counted(1)
+	if err := policies.Replace(parse(t, strings.ReplaceAll(file, "10%", "20%"))); err != nil {
+		t.Fatal(err)
+	}
+	take(false)
+	take(true)
+	if err := policies.Close(); err != nil {
+		t.Fatal(err)
+	}
+	counted(5)
+	take(false)
+}

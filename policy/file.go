@@ -44,7 +44,8 @@ type Policy struct {
 	Plan   string
 	Cost   string
 	Count  string
-	Before bool // `cost: before`: the hits of a descriptor are known before the response
+	Before bool                // `cost: before`: the hits of a descriptor are known before the response
+	Ahead  loader.AheadOptions // zero: Redis decides about each call
 
 	when           *expression
 	by             []*expression

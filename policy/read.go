@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"regexp"
@@ -18,7 +19,7 @@ import (
 
 var (
 	fileWords   = []string{"limits", "attributes", "proxies"}
-	policyWords = []string{"when", "by", "empty", "rates", "plan", "plans", "script", "cost", "count", "mode", "fail"}
+	policyWords = []string{"when", "by", "empty", "rates", "plan", "plans", "script", "cost", "count", "mode", "fail", "ahead"}
 )
 
 // Parse reads a policy file. The name is used in errors only, which are Mistakes. The same bytes always give the same
@@ -191,6 +192,7 @@ func (r *reader) policy(key, n *yaml.Node) *Policy {
 	r.cost(p, words["cost"])
 	r.count(p, words["count"])
 	r.modes(p, words)
+	r.ahead(p, words["ahead"], ratesKnown)
 	r.script(p, key, words["script"], ratesKnown)
 	r.about(p, key)
 	return p
@@ -384,6 +386,37 @@ func (r *reader) modes(p *Policy, words map[string]*yaml.Node) {
 	default:
 		r.Fail(n, fmt.Sprintf("fail %q", text), "closed, open or a share such as local 1/8"+
 			yamlfile.DidYouMean(text, "closed", "open"))
+	}
+}
+
+// ahead reads how far a process may be ahead of Redis: {processes: 20, error: 5%}.
+func (r *reader) ahead(p *Policy, n *yaml.Node, ratesKnown bool) {
+	if n == nil || !r.IsMapping(n, "ahead") {
+		return
+	}
+	words := r.Mapping(n, []string{"processes", "error"})
+	text := func(word string) string {
+		if words[word] == nil {
+			return ""
+		}
+		text, _ := r.Scalar(words[word], word)
+		return text
+	}
+	percent, isPercent := strings.CutSuffix(text("error"), "%")
+	processes, err := strconv.Atoi(text("processes"))
+	share, errOfShare := strconv.ParseFloat(percent, 64)
+	if err != nil || errOfShare != nil || !isPercent || processes < 1 || !(share > 0 && share <= 100) {
+		r.Fail(n, "ahead", "{processes: 20, error: 5%}: how many there are, and by how much they may exceed a limit, up to 100%")
+		return
+	}
+	p.Ahead = loader.AheadOptions{Processes: processes, Error: share / 100}
+	if p.count != nil {
+		r.Fail(n, "ahead beside count", "one of them: what was granted ahead of Redis cannot be given back")
+	}
+	if rates := slices.DeleteFunc(p.all(), func(rate loader.Limit) bool { return rate.Permits == 0 }); ratesKnown && len(rates) > 0 {
+		if wrong, ok := errors.AsType[*loader.ArgumentError](p.Ahead.Check(rates)); ok {
+			r.Fail(n, wrong.Argument+" "+wrong.Value, wrong.Want)
+		}
 	}
 }
 

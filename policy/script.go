@@ -56,7 +56,7 @@ func (r *reader) script(p *Policy, key, n *yaml.Node, ratesKnown bool) {
 // smallestScript is list_log where one window is all there is to count, slice_ring for everything else.
 func (p *Policy) smallestScript() string {
 	windows, most := windowsOf(p.all())
-	if len(windows) > 1 || most > maxListLog {
+	if len(windows) > 1 || most > maxListLog || p.Ahead.Processes > 0 {
 		return sliceRing
 	}
 	return listLog
@@ -78,6 +78,8 @@ func (p *Policy) checkScript() (what, want string) {
 	windows, most := windowsOf(p.all())
 	largest := map[string]int64{listLog: maxListLog, zsetLog: maxZSetLog, gcra: maxGCRA, sliceRing: maxPermits}[p.Script]
 	switch {
+	case p.Ahead.Processes > 0 && p.Script != sliceRing:
+		return "script " + p.Script + " beside ahead", "slice_ring, or no script"
 	case p.Script == sliceRing:
 	case len(windows) > 1:
 		return fmt.Sprintf("%s counts one window, and these rates have %d", p.Script, len(windows)),

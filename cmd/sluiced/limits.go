@@ -77,8 +77,21 @@ func (l *limits) apply(read files) error {
 			next.auth[prefix+"/"+name] = l.newAuth(status, policies)
 		}
 	}
-	l.current.Store(next)
+	if old := l.current.Swap(next); old != nil {
+		go func() { _ = errors.Join(old.policies.close(next.policies), old.requests.close(next.requests)) }()
+	}
 	return nil
+}
+
+// close ends the policies, but not those that are kept: what they granted ahead of Redis is reported.
+func (p policies) close(kept policies) error {
+	var errs []error
+	for name, policies := range p {
+		if kept[name] != policies {
+			errs = append(errs, policies.Close())
+		}
+	}
+	return errors.Join(errs...)
 }
 
 func newPolicies(

@@ -334,6 +334,11 @@ func (s *server) close() {
 		closer()
 	}
 	if s.limits != nil {
+		if set := s.limits.current.Load(); set != nil {
+			if err := errors.Join(set.policies.close(nil), set.requests.close(nil)); err != nil {
+				s.log.Error("permits granted ahead of Redis are not counted", "error", err)
+			}
+		}
 		ctx, cancel := context.WithTimeout(context.Background(), drainTime)
 		defer cancel()
 		_ = s.limits.loader.Flush(ctx)

@@ -1,0 +1,250 @@
+package loader
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"hash/maphash"
+	"math"
+	"slices"
+	"time"
+)
+
+// AheadOptions sets how far a process may be ahead of Redis.
+type AheadOptions struct {
+	// Processes is how many Aheads for this limiter are alive at once, in all processes together: 1 or more. With too
+	// small a number more is let through than Error says.
+	Processes int
+
+	// Error is the part of the limit by which a window may be exceeded: 0.05 is 5 %, so that a limit of 1000 never lets
+	// more than 1050 through. Above 0, up to 1.
+	Error float64
+
+	// Every is the longest time before Redis is told of a grant: 1 ms up to the smallest window. 0 means a twentieth of
+	// the smallest window, at most 1 s and at least 1 ms.
+	Every time.Duration
+}
+
+// Ahead is a SliceRing that grants in this process and tells Redis later. SliceRing.Ahead makes it. Close it when the
+// program ends. It is safe for concurrent use.
+type Ahead struct {
+	ring  SliceRing
+	most  int64 // permits ahead of Redis, for each subject
+	every time.Duration
+	start time.Time // zero of clock
+	seed  maphash.Seed
+
+	counts time.Duration // how long a permit counts at most, in the widest window
+	shards [aheadShards]aheadShard
+	queue  reportQueue
+}
+
+// flushRounds is how often Flush looks for what questions of other callers have failed to report.
+const flushRounds = 3
+
+// maxDefaultEvery is the maximum of AheadOptions.Every by default.
+const maxDefaultEvery = time.Second
+
+// Ahead returns the ring as a limiter that answers most calls in this process, in a microsecond, and tells Redis within
+// Every. Use it for many subjects with moderate limits where a round trip for each call is too slow or costs too much,
+// and where a limit may be exceeded by Error. For limits that hold exactly use the ring itself; for few subjects with
+// very high limits use Leased, which is exact. Close the Ahead when the program ends.
+//
+// For each subject a process may be Error * limit / (2 * Processes) permits ahead of Redis. That is an error if it is
+// less than 1, because then no grant could be ahead. No window holds more than its limit and Error of it, as long as no
+// more Aheads are alive than Processes, and no more have died without Close in a window. Two Aheads in one process
+// count as two. What slice_ring says about a stepped clock, a failover, an eviction and Reset comes on top, and so does
+// what a policy grants.
+//
+// The first call about a subject asks Redis, and so do calls near the limit. A denial is remembered for its Wait, as by
+// RememberDenials. While Redis is down, permits are granted as far as the process may be ahead; then the limiter's
+// policy answers. Reports wait for Redis. What was granted ahead cannot be given back.
+//
+// Cost: one goroutine while there is something to report; 240 bytes and its text for each subject, 64 MiB at most. When
+// all of them have something to report, further subjects are decided by Redis.
+func (r SliceRing) Ahead(o AheadOptions) (*Ahead, error) {
+	if err := r.Check(); err != nil {
+		return nil, err
+	}
+	most, err := o.complete(r.ring.limits)
+	if err != nil {
+		return nil, fmt.Errorf("loader: %s: %w", r.name, err)
+	}
+	a := &Ahead{
+		ring: r, most: most, every: o.Every, start: time.Now(), seed: maphash.MakeSeed(),
+		queue: reportQueue{wake: make(chan struct{}, 1)},
+	}
+	for i := range a.shards {
+		a.shards[i].subjects = map[string]*aheadSubject{}
+	}
+	for _, w := range r.ring.windows {
+		a.counts = max(a.counts, w.countsFor())
+	}
+	return a, nil
+}
+
+// Check returns what is wrong with the options for these limits. Use it to check a configuration. Cost: nothing.
+func (o AheadOptions) Check(limits []Limit) error {
+	_, err := o.complete(limits)
+	return err
+}
+
+// complete fills in the defaults, and returns how far ahead of Redis a process may be.
+func (o *AheadOptions) complete(limits []Limit) (most int64, err error) {
+	smallest, window := limits[0].Permits, limits[0].Window
+	for _, limit := range limits[1:] {
+		smallest, window = min(smallest, limit.Permits), min(window, limit.Window)
+	}
+	o.Every = cmp.Or(o.Every, max(min(window/20, maxDefaultEvery), time.Millisecond))
+	wrong := func(argument string, value any, want string) error {
+		return &ArgumentError{Argument: argument, Value: fmt.Sprint(value), Want: want}
+	}
+	switch {
+	case o.Processes < 1:
+		return 0, wrong("AheadOptions.Processes", o.Processes, "1 or more")
+	case !(o.Error > 0 && o.Error <= 1):
+		return 0, wrong("AheadOptions.Error", o.Error, "above 0 and up to 1: 0.05 is 5 %")
+	case o.Every < time.Millisecond || o.Every > max(window, time.Millisecond):
+		return 0, wrong("AheadOptions.Every", o.Every, "1ms up to the smallest window")
+	}
+	shares := 2 * float64(o.Processes)
+	if most = int64(o.Error * float64(smallest) / shares); most < 1 {
+		return 0, wrong("ahead with a limit of", fmt.Sprintf("%d, %d processes, %v %%", smallest, o.Processes, 100*o.Error),
+			fmt.Sprintf("a limit of %.0f or more, or to ask Redis", math.Ceil(shares/o.Error)))
+	}
+	return most, nil
+}
+
+// Allow asks for one permit now. Use it to refuse what is over the limit.
+//
+// If the grant is ahead of Redis (Decision.Ahead), Remaining is what Redis had left, less what this process has granted
+// since; ResetAfter is the longest time for which the permit counts; Now is the server's clock, computed from the last
+// answer, up to one round trip late.
+//
+// Cost: nothing is sent if the last answer had room and this process is not too far ahead. Otherwise one round trip,
+// which takes the report with it and is shared by all callers of the subject.
+func (a *Ahead) Allow(ctx context.Context, subject string) (Decision, error) {
+	return a.decide(ctx, subject, question{method: "Allow", permits: 1})
+}
+
+// AllowN asks for n permits now, all or nothing. Use it where one request counts for several. More than could ever be
+// granted is an error that is ErrExceedsLimit. Cost: as Allow.
+func (a *Ahead) AllowN(ctx context.Context, subject string, n int64) (Decision, error) {
+	return a.decide(ctx, subject, question{method: "AllowN", permits: n})
+}
+
+// Wait is WaitN for one permit.
+func (a *Ahead) Wait(ctx context.Context, subject string) error { return a.WaitN(ctx, subject, 1) }
+
+// WaitN blocks until n permits may be used. Use it in workers that would rather be late than refused. As with a
+// SliceRing it sleeps and asks again, so it is not first come, first served. Cost: as AllowN, once for each sleep.
+func (a *Ahead) WaitN(ctx context.Context, subject string, n int64) error {
+	return a.ring.waitHere(ctx, subject, n, a.decide)
+}
+
+// Peek returns what could be granted now, and changes nothing. Use it for dashboards and quota pages. Remaining is less
+// what this process has granted and not reported. Cost: one round trip.
+func (a *Ahead) Peek(ctx context.Context, subject string) (Decision, error) {
+	d, err := a.ring.Peek(ctx, subject)
+	shard := a.shard(subject)
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	if s := shard.subjects[subject]; s != nil {
+		d.Remaining = max(d.Remaining-s.unreported(), 0)
+	}
+	return d, err
+}
+
+// Reset gives the subject its whole limit back, and drops what this process has not reported. Use it to unblock a
+// customer. What other processes have not reported is charged when they report it. Cost: one round trip.
+func (a *Ahead) Reset(ctx context.Context, subject string) error {
+	err := a.ring.Reset(ctx, subject)
+	shard := a.shard(subject)
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	if s := shard.subjects[subject]; s != nil && err == nil {
+		s.unsent, s.remaining, s.denied = 0, 0, 0
+	}
+	return err
+}
+
+// GiveBack gives back n permits of a decision that Redis made: see SliceRing.GiveBack. A grant ahead of Redis is an
+// *ArgumentError, because it may not be counted yet.
+func (a *Ahead) GiveBack(ctx context.Context, subject string, d Decision, n int64) (returned int64, err error) {
+	if d.Ahead {
+		return 0, a.ring.errArgument("decision", "ahead of Redis", "one that Redis made: use the SliceRing itself")
+	}
+	return a.ring.GiveBack(ctx, subject, d, n)
+}
+
+// Report charges n permits whatever the windows hold: see SliceRing.Report. Cost: one round trip.
+func (a *Ahead) Report(ctx context.Context, subject string, n int64) (Decision, error) {
+	return a.ring.Report(ctx, subject, n)
+}
+
+// Name returns the name of the SliceRing. Cost: nothing.
+func (a *Ahead) Name() string { return a.ring.Name() }
+
+// Check returns what is wrong with the SliceRing. Call it once, when the program starts. Cost: nothing is sent.
+func (a *Ahead) Check() error { return a.ring.Check() }
+
+// Flush tells Redis of everything that was granted before. Use it in tests, and before a program is suspended. The error
+// says how many permits are not reported: they stay, and are sent again. Cost: one round trip for up to 512 subjects.
+func (a *Ahead) Flush(ctx context.Context) error {
+	var err error
+	for range flushRounds {
+		var all []*aheadSubject
+		var flights []*flight
+		a.each(func(s *aheadSubject) {
+			if s.unreported() > 0 {
+				all = append(all, s)
+			}
+			if s.flight != nil {
+				flights = append(flights, s.flight)
+			}
+		})
+		for _, f := range flights { // what they report is not ours to send again
+			_ = f.wait(ctx)
+		}
+		for batch := range slices.Chunk(all, maxReports) {
+			err = cmp.Or(a.report(ctx, batch), err)
+		}
+		if err != nil || len(all) == 0 {
+			break
+		}
+	}
+	if left := a.Unreported(); left > 0 && err != nil {
+		return fmt.Errorf("loader: %s: %d permits granted ahead of Redis are not reported: %w", a.Name(), left, err)
+	}
+	return nil
+}
+
+// Close tells Redis of everything that was granted ahead. Use it when the program ends, with a deadline. From then on
+// Redis decides about each call. The error says how many permits are not reported: they stay uncounted, as those of a
+// process that dies. Cost: as Flush.
+func (a *Ahead) Close(ctx context.Context) error {
+	for i := range a.shards {
+		a.shards[i].close()
+	}
+	defer a.queue.close()
+	return a.Flush(ctx)
+}
+
+// Unreported returns how many permits were granted ahead of Redis that it has not confirmed. Use it for metrics, every
+// few seconds. Cost: nothing is sent; every subject is looked at.
+func (a *Ahead) Unreported() (permits int64) {
+	a.each(func(s *aheadSubject) { permits += s.unreported() })
+	return permits
+}
+
+// each calls do for each subject, under the lock of its shard.
+func (a *Ahead) each(do func(*aheadSubject)) {
+	for i := range a.shards {
+		shard := &a.shards[i]
+		shard.mu.Lock()
+		for _, s := range shard.subjects {
+			do(s)
+		}
+		shard.mu.Unlock()
+	}
+}

@@ -1,0 +1,296 @@
+package loader_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+	"github.com/sluice-redis/sluice/internal/redistest"
+	"github.com/sluice-redis/sluice/loader"
+)
+
+var _ loader.Returner = (*loader.Ahead)(nil)
+
+// aheadOf runs a test of a ring of 100 permits in 10 s, of which one process may be 10 ahead, for 400 ms. The clocks are
+// the bubble's.
+func aheadOf(t *testing.T, test func(p *aheadTest), opts ...loader.LimiterOption) {
+	m := miniredis.RunT(t)
+	synctest.Test(t, func(t *testing.T) {
+		p := &aheadTest{t: t, m: m, rdb: redis.NewClient(options(m.Addr()))}
+		defer func() { _ = p.rdb.Close() }()
+		p.rdb.AddHook(hook{before: p.see})
+		p.limits = loader.New(p.rdb, loader.Timeout(never), loader.Observe(loader.ObserverFunc(p.observe)))
+		must(t, p.limits.Preload(background))
+		p.ring = p.limits.SliceRing("x", []loader.Limit{{Permits: 100, Window: 10 * time.Second}}, opts...)
+		p.ahead = p.newAhead()
+		defer func() { _ = p.ahead.Close(background) }()
+		test(p)
+	})
+}
+
+type aheadTest struct {
+	t      *testing.T
+	m      *miniredis.Miniredis
+	rdb    *redis.Client
+	limits *loader.Loader
+	ring   loader.SliceRing
+	ahead  *loader.Ahead
+	sent   atomic.Int64 // questions and reports
+	mu     sync.Mutex
+	events []loader.Event
+}
+
+func (p *aheadTest) newAhead() *loader.Ahead {
+	made, err := p.ring.Ahead(loader.AheadOptions{Processes: 1, Error: 0.2, Every: 400 * time.Millisecond})
+	must(p.t, err)
+	return made
+}
+
+func (p *aheadTest) see(cmd redis.Cmder) {
+	p.m.SetTime(time.Now())
+	if cmd.Name() == "evalsha" {
+		p.sent.Add(1)
+	}
+}
+
+func (p *aheadTest) observe(_ context.Context, e loader.Event) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if e.Method != "Peek" {
+		p.events = append(p.events, e)
+	}
+}
+
+// last returns the last event.
+func (p *aheadTest) last() loader.Event {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.events[len(p.events)-1]
+}
+
+// take asks for n permits, and checks whether they are granted, and ahead.
+func (p *aheadTest) take(n int64, granted, ahead bool) loader.Decision {
+	p.t.Helper()
+	d, err := p.ahead.AllowN(background, "s", n)
+	must(p.t, err)
+	if d.Granted != granted || d.Ahead != ahead {
+		p.t.Errorf("%d permits: %+v, want granted %t, ahead %t", n, d, granted, ahead)
+	}
+	return d
+}
+
+// want checks what Redis counts, what is not reported, and how many commands were sent.
+func (p *aheadTest) want(counted, unreported, sent int64) {
+	p.t.Helper()
+	synctest.Wait()
+	seen := p.sent.Load()
+	d, err := p.ring.Peek(background, "s")
+	must(p.t, err)
+	p.sent.Add(-1)
+	got := [3]int64{100 - d.Remaining, p.ahead.Unreported(), seen}
+	if want := [3]int64{counted, unreported, sent}; got != want {
+		p.t.Fatalf("counted, unreported, sent: %v, want %v", got, want)
+	}
+}
+
+func TestAheadReports(t *testing.T) {
+	aheadOf(t, func(p *aheadTest) {
+		p.take(1, true, false) // nothing is known about the subject
+		p.want(1, 0, 1)
+		d := p.take(2, true, true)
+		if d.Remaining != 97 || d.Permits != 2 || d.Limit.Permits != 100 || d.ResetAfter < 10*time.Second || !d.Now.Equal(time.Now()) {
+			t.Errorf("%+v", d)
+		}
+		if e := p.last(); !e.Decision.Ahead || e.Attempts != 0 || e.Permits != 2 {
+			t.Errorf("event %+v", e)
+		}
+		time.Sleep(300 * time.Millisecond)
+		p.take(1, true, true)
+		p.want(1, 3, 1)
+		time.Sleep(100 * time.Millisecond) // 400 ms after the first
+		p.want(4, 0, 2)
+		if e := p.last(); e.Method != "Report" || e.Reported != 3 || e.Age != 400*time.Millisecond || e.Over != 0 {
+			t.Errorf("event %+v", e)
+		}
+		p.take(5, true, true) // half of what may be ahead
+		p.want(9, 0, 3)
+		p.take(9, true, true)
+		p.want(18, 0, 4)
+		p.take(11, true, false) // more than may be ahead
+		p.want(29, 0, 5)
+		p.take(4, true, true)
+		p.take(7, true, false) // with the report in the question
+		p.want(40, 0, 6)
+		if e := p.last(); e.Method != "AllowN" || e.Reported != 4 || e.Permits != 7 {
+			t.Errorf("event %+v", e)
+		}
+	})
+}
+
+// Near the limit Redis is asked, and its denial holds for as long as it says.
+func TestAheadDenies(t *testing.T) {
+	aheadOf(t, func(p *aheadTest) {
+		p.take(96, true, false)
+		p.take(5, false, false)
+		p.take(5, false, false) // known
+		p.want(96, 0, 2)
+		p.take(4, true, true)
+		p.want(96, 4, 2)
+		_, err := p.ring.AllowN(background, "s", 4) // another process
+		must(t, err)
+		p.take(1, false, false)
+		p.want(100, 0, 4)
+		if e := p.last(); e.Over != 4 || e.Reported != 4 {
+			t.Errorf("event %+v", e)
+		}
+		d := p.take(1, false, false)
+		p.want(100, 0, 4)
+		began := time.Now()
+		must(t, p.ahead.Wait(background, "s"))
+		if slept := time.Since(began); slept != d.Wait {
+			t.Errorf("waited %v, want %v", slept, d.Wait)
+		}
+		p.want(1, 0, 5)
+	})
+}
+
+// While Redis is down, what may be ahead is granted; then the policy answers. Reports wait for Redis.
+func TestAheadWithoutRedis(t *testing.T) {
+	aheadOf(t, func(p *aheadTest) {
+		p.take(1, true, false)
+		p.m.SetError("LOADING")
+		p.take(10, true, true)
+		if d := p.take(1, true, false); !d.Degraded {
+			t.Errorf("%+v", d)
+		}
+		time.Sleep(5 * time.Second)
+		if got := p.ahead.Unreported(); got != 10 {
+			t.Errorf("%d unreported", got)
+		}
+		ctx, cancel := context.WithTimeout(background, time.Second)
+		defer cancel()
+		if err := p.ahead.Flush(ctx); err == nil || !strings.Contains(err.Error(), "10 permits granted ahead of Redis are not reported") {
+			t.Errorf("flush: %v", err)
+		}
+		p.m.SetError("")
+		time.Sleep(time.Second)
+		if got := p.ahead.Unreported(); got != 0 {
+			t.Errorf("%d unreported after Redis is back", got)
+		}
+		d, err := p.ring.Peek(background, "s")
+		must(t, err)
+		if d.Remaining != 89 {
+			t.Errorf("%d remaining, want 89", d.Remaining)
+		}
+	}, loader.FailOpen())
+}
+
+func TestAheadCloses(t *testing.T) {
+	aheadOf(t, func(p *aheadTest) {
+		p.take(1, true, false)
+		d := p.take(3, true, true)
+		if _, err := p.ahead.GiveBack(background, "s", d, 3); !isArgument(err, "decision") {
+			t.Errorf("give back: %v", err)
+		}
+		if d, err := p.ahead.Peek(background, "s"); err != nil || d.Remaining != 96 {
+			t.Errorf("peek: %+v %v", d, err)
+		}
+		must(t, p.ahead.Close(background))
+		p.want(4, 0, 3)
+		d = p.take(1, true, false)
+		if n, err := p.ahead.GiveBack(background, "s", d, 1); err != nil || n != 1 {
+			t.Errorf("give back: %d %v", n, err)
+		}
+	})
+}
+
+func TestAheadResets(t *testing.T) {
+	aheadOf(t, func(p *aheadTest) {
+		p.take(1, true, false)
+		p.take(3, true, true)
+		must(t, p.ahead.Reset(background, "s"))
+		p.want(0, 0, 1)
+		p.take(1, true, false)
+	})
+}
+
+// In an All its ring is asked.
+func TestAheadInAll(t *testing.T) {
+	aheadOf(t, func(p *aheadTest) {
+		p.take(1, true, false)
+		all := p.limits.All()
+		all.Allow(p.ahead, "s")
+		d, err := all.Do(background)
+		if err != nil || !d.Granted || d.Parts[0].Ahead {
+			t.Errorf("%+v %v", d, err)
+		}
+	})
+}
+
+func isArgument(err error, argument string) bool {
+	e, ok := errors.AsType[*loader.ArgumentError](err)
+	return ok && e.Argument == argument
+}
+
+func TestAheadOptions(t *testing.T) {
+	_, rdb := fake(t)
+	ring := loader.New(rdb).SliceRing("x", []loader.Limit{{Permits: 100, Window: time.Minute}})
+	for want, o := range map[string]loader.AheadOptions{
+		"AheadOptions.Processes 0: want 1 or more":                                  {Error: 0.1},
+		"AheadOptions.Error 0: want above 0 and up to 1: 0.05 is 5 %":               {Processes: 1},
+		"AheadOptions.Every 2m0s: want 1ms up to the smallest window":               {Processes: 1, Error: 0.1, Every: 2 * time.Minute},
+		"ahead with a limit of 100, 20 processes, 5 %: want a limit of 800 or more": {Processes: 20, Error: 0.05},
+	} {
+		if _, err := ring.Ahead(o); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v, want %s", o, err, want)
+		}
+	}
+	if _, err := ring.With(loader.Limit{Permits: 800, Window: time.Minute}).Ahead(loader.AheadOptions{Processes: 20, Error: 0.05}); err != nil {
+		t.Error(err)
+	}
+	if _, err := (loader.SliceRing{}).Ahead(loader.AheadOptions{Processes: 1, Error: 1}); err == nil {
+		t.Error("a zero SliceRing")
+	}
+}
+
+// Many callers of many subjects, on a real server: what is granted is what Redis counts in the end, and a single
+// process is never above its limit by more than it may be ahead.
+func TestServerAheadAtOnce(t *testing.T) {
+	rdb := client(t, redistest.Start(t).Addr)
+	limits := loader.New(rdb, loader.ShareRoundTrips())
+	ring := limits.SliceRing("x", []loader.Limit{{Permits: 400, Window: time.Minute}})
+	a, err := ring.Ahead(loader.AheadOptions{Processes: 1, Error: 0.2, Every: 5 * time.Millisecond})
+	must(t, err)
+	const subjects = 20
+	var granted [subjects]atomic.Int64
+	var wg sync.WaitGroup
+	for range 64 {
+		wg.Go(func() {
+			for i := range 300 {
+				d, err := a.Allow(background, fmt.Sprint("s", i%subjects))
+				if err != nil {
+					t.Error(err)
+				} else if d.Granted {
+					granted[i%subjects].Add(1)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	must(t, a.Close(background))
+	for i := range granted {
+		d, err := ring.Report(background, fmt.Sprint("s", i), 0)
+		must(t, err)
+		if got := granted[i].Load(); got < 400 || got > 440 {
+			t.Errorf("s%d: %d granted of 400, %+v", i, got, d)
+		}
+	}
+}
