@@ -116,49 +116,48 @@ func BenchmarkLeased(b *testing.B) {
 	}
 }
 
-// BenchmarkAhead is a decision about one of 100,000 warm subjects, of which 40 may be ahead of Redis, by 64 callers: how
-// long it takes, and how much of it reaches Redis.
+// BenchmarkAhead is a decision of 64 callers as fast as they can, by how many subjects they ask about and how many
+// permits of each may be ahead of Redis: how long it takes, and how many wait for Redis.
 //
-//	go test ./loader -run '^$' -bench Ahead -benchtime 20000000x
+//	go test ./loader -run '^$' -bench 'Ahead$' -benchtime 5000000x
 func BenchmarkAhead(b *testing.B) {
-	const callers = 64
-	rdb := real(b)
-	limits := loader.New(rdb)
-	ring := limits.SliceRing("bench", []loader.Limit{{Permits: 20_000, Window: time.Minute}})
-	ahead, err := ring.Ahead(loader.AheadOptions{Processes: 20, Error: 0.08})
-	must(b, err)
-	subjects := make([]string, 100_000)
-	batch := limits.Batch()
-	for i := range subjects {
-		subjects[i] = "subject-" + strconv.Itoa(i)
-		if batch.Allow(ring, subjects[i]); i%1000 == 999 {
-			must(b, errOf(batch.Do(background)))
+	for _, subjects := range []int{100_000, 1000} {
+		for _, most := range []int64{4, 40, 400} {
+			b.Run(fmt.Sprintf("%d subjects, %d ahead", subjects, most), func(b *testing.B) { benchAhead(b, subjects, most) })
 		}
 	}
+}
+
+func benchAhead(b *testing.B, subjects int, most int64) {
+	const callers, limit = 64, 100_000_000
+	rdb := real(b)
+	ring := loader.New(rdb).SliceRing("bench", []loader.Limit{{Permits: limit, Window: time.Minute}})
+	ahead, err := ring.Ahead(loader.AheadOptions{Processes: 1, Error: (2*float64(most) + 1) / limit})
+	must(b, err)
+	names := make([]string, subjects)
 	var all sync.WaitGroup
-	var took [callers][]time.Duration
-	share := len(subjects) / callers
-	for c := range callers {
+	for c := range callers { // from here on the subjects are known
 		all.Go(func() {
-			for _, subject := range subjects[c*share : (c+1)*share] {
-				must(b, errOf(ahead.Allow(background, subject)))
+			for i := c; i < subjects; i += callers {
+				names[i] = "subject-" + strconv.Itoa(i)
+				must(b, errOf(ahead.Allow(background, names[i])))
 			}
 		})
 	}
 	all.Wait()
-	before, granted := serverTime(b, rdb), atomic.Int64{}
+	var took [callers][]time.Duration
+	before, waited := serverTime(b, rdb), atomic.Int64{}
 	b.ResetTimer()
 	for c := range callers {
 		all.Go(func() {
 			random := rand.New(rand.NewPCG(1, uint64(c)))
-			for range (b.N + callers - 1) / callers {
-				subject := subjects[random.IntN(share*callers)]
+			for range b.N/callers + 1 {
+				subject := names[random.IntN(subjects)]
 				began := time.Now()
 				d, err := ahead.Allow(background, subject)
-				if took[c] = append(took[c], time.Since(began)); err != nil {
-					b.Error(err)
-				} else if d.Ahead {
-					granted.Add(1)
+				took[c] = append(took[c], time.Since(began))
+				if must(b, err); !d.Ahead {
+					waited.Add(1)
 				}
 			}
 		})
@@ -170,9 +169,54 @@ func BenchmarkAhead(b *testing.B) {
 	b.ReportMetric(float64(len(sorted))/b.Elapsed().Seconds(), "decisions/s")
 	b.ReportMetric(float64(sorted[len(sorted)/2].Nanoseconds()), "p50-ns")
 	b.ReportMetric(float64(sorted[len(sorted)*99/100].Nanoseconds()), "p99-ns")
-	b.ReportMetric(100*float64(granted.Load())/float64(len(sorted)), "%ahead")
+	b.ReportMetric(100*float64(waited.Load())/float64(len(sorted)), "%waiting")
 	must(b, ahead.Close(background))
 	b.ReportMetric(float64((serverTime(b, rdb)-before).Nanoseconds())/float64(len(sorted)), "ns-of-Redis/op")
+}
+
+// BenchmarkAheadReports is what a decision costs Redis: by single calls of 64 callers, also in shared round trips, and
+// ahead of Redis, with so many decisions in a report.
+//
+//	go test ./loader -run '^$' -bench AheadReports -benchtime 500000x
+func BenchmarkAheadReports(b *testing.B) {
+	const callers, subjects = 64, 6400
+	rdb := real(b)
+	run := func(name string, limiter loader.Limiter, each int, flush func() error) {
+		b.Run(name, func(b *testing.B) {
+			for i := range subjects { // from here on the subjects are known
+				must(b, errOf(limiter.Allow(background, "s"+strconv.Itoa(i))))
+			}
+			before, waited := serverTime(b, rdb), atomic.Int64{}
+			var all sync.WaitGroup
+			b.ResetTimer()
+			for c := range callers {
+				all.Go(func() {
+					for i := range b.N/callers + 1 {
+						subject := "s" + strconv.Itoa(i/each%(subjects/callers)*callers+c)
+						d, err := limiter.Allow(background, subject)
+						if must(b, err); !d.Ahead {
+							waited.Add(1)
+						}
+					}
+				})
+			}
+			all.Wait()
+			b.StopTimer()
+			must(b, flush())
+			b.ReportMetric(100*float64(waited.Load())/float64(b.N), "%waiting")
+			b.ReportMetric(float64((serverTime(b, rdb)-before).Nanoseconds())/float64(b.N), "ns-of-Redis/op")
+		})
+	}
+	nothing := func() error { return nil }
+	limit := []loader.Limit{{Permits: 1_000_000, Window: time.Minute}}
+	run("single", loader.New(rdb).SliceRing("single", limit), 1, nothing)
+	run("shared", loader.New(rdb, loader.ShareRoundTrips()).SliceRing("shared", limit), 1, nothing)
+	for _, each := range []int{1, 3, 10} {
+		ring := loader.New(rdb).SliceRing("ahead-"+strconv.Itoa(each), limit)
+		ahead, err := ring.Ahead(loader.AheadOptions{Processes: 1, Error: 4 * float64(each) / 1_000_000})
+		must(b, err)
+		run(strconv.Itoa(each)+" a report", ahead, each, func() error { return ahead.Flush(background) })
+	}
 }
 
 // serverTime is the processor time of the server.
