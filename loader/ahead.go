@@ -3,6 +3,7 @@ package loader
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"hash/maphash"
 	"math"
@@ -20,8 +21,8 @@ type AheadOptions struct {
 	// more than 1050 through. Above 0, up to 1.
 	Error float64
 
-	// Every is the longest time before Redis is told of a grant: 1 ms up to the smallest window. 0 means a twentieth of
-	// the smallest window, at most 1 s and at least 1 ms.
+	// Every is the longest time before a grant is reported, if Redis keeps up: 1 ms up to the smallest window. 0 means a
+	// twentieth of the smallest window, at most 1 s and at least 1 ms.
 	Every time.Duration
 }
 
@@ -39,8 +40,8 @@ type Ahead struct {
 	queue  reportQueue
 }
 
-// flushRounds is how often Flush looks for what questions of other callers have failed to report.
-const flushRounds = 3
+// flushRounds is how often Flush looks for what questions of other callers took along and lost.
+const flushRounds = 10
 
 // maxDefaultEvery is the maximum of AheadOptions.Every by default.
 const maxDefaultEvery = time.Second
@@ -56,8 +57,9 @@ const maxDefaultEvery = time.Second
 // count as two. What slice_ring says about a stepped clock, a failover, an eviction and Reset comes on top, and so does
 // what a policy grants.
 //
-// The first call about a subject asks Redis, and so do calls near the limit. A denial is remembered for its Wait, as by
-// RememberDenials. While Redis is down, permits are granted as far as the process may be ahead; then the limiter's
+// The first call about a subject asks Redis, and so do calls near the limit. Callers of one subject wait for the report or
+// question that is on its way, and ask by themselves if its answer is not enough. A denial is remembered for its Wait, as
+// by RememberDenials. While Redis is down, permits are granted as far as the process may be ahead; then the limiter's
 // policy answers. Reports wait for Redis. What was granted ahead cannot be given back.
 //
 // Cost: one goroutine while there is something to report; 240 bytes and its text for each subject, 64 MiB at most. When
@@ -91,6 +93,9 @@ func (o AheadOptions) Check(limits []Limit) error {
 
 // complete fills in the defaults, and returns how far ahead of Redis a process may be.
 func (o *AheadOptions) complete(limits []Limit) (most int64, err error) {
+	if len(limits) == 0 {
+		return 0, &ArgumentError{Argument: "limits", Value: "0", Want: "1 to 8"}
+	}
 	smallest, window := limits[0].Permits, limits[0].Window
 	for _, limit := range limits[1:] {
 		smallest, window = min(smallest, limit.Permits), min(window, limit.Window)
@@ -107,12 +112,23 @@ func (o *AheadOptions) complete(limits []Limit) (most int64, err error) {
 	case o.Every < time.Millisecond || o.Every > max(window, time.Millisecond):
 		return 0, wrong("AheadOptions.Every", o.Every, "1ms up to the smallest window")
 	}
-	shares := 2 * float64(o.Processes)
-	if most = int64(o.Error * float64(smallest) / shares); most < 1 {
-		return 0, wrong("ahead with a limit of", fmt.Sprintf("%d, %d processes, %v %%", smallest, o.Processes, 100*o.Error),
-			fmt.Sprintf("a limit of %.0f or more, or to ask Redis", math.Ceil(shares/o.Error)))
+	if most = o.share(smallest); most > 0 {
+		return most, nil
 	}
-	return most, nil
+	want := "fewer processes, a larger error, or to ask Redis"
+	if limit := math.Ceil(2 * float64(o.Processes) / o.Error); limit < float64(sliceRing.maxArgument("limit_i")) {
+		least := int64(limit)
+		for o.share(least) < 1 { // division rounds
+			least++
+		}
+		want = fmt.Sprintf("a limit of %d, ", least) + want
+	}
+	return 0, wrong("ahead with a limit of", fmt.Sprintf("%d, processes %d, error %.3g %%", smallest, o.Processes, 100*o.Error), want)
+}
+
+// share returns how far ahead of Redis a process may be with this limit.
+func (o *AheadOptions) share(limit int64) int64 {
+	return int64(o.Error * float64(limit) / (2 * float64(o.Processes)))
 }
 
 // Allow asks for one permit now. Use it to refuse what is over the limit.
@@ -122,7 +138,7 @@ func (o *AheadOptions) complete(limits []Limit) (most int64, err error) {
 // answer, up to one round trip late.
 //
 // Cost: nothing is sent if the last answer had room and this process is not too far ahead. Otherwise one round trip,
-// which takes the report with it and is shared by all callers of the subject.
+// which takes the report with it, or two if another one is on its way.
 func (a *Ahead) Allow(ctx context.Context, subject string) (Decision, error) {
 	return a.decide(ctx, subject, question{method: "Allow", permits: 1})
 }
@@ -139,33 +155,29 @@ func (a *Ahead) Wait(ctx context.Context, subject string) error { return a.WaitN
 // WaitN blocks until n permits may be used. Use it in workers that would rather be late than refused. As with a
 // SliceRing it sleeps and asks again, so it is not first come, first served. Cost: as AllowN, once for each sleep.
 func (a *Ahead) WaitN(ctx context.Context, subject string, n int64) error {
-	return a.ring.waitHere(ctx, subject, n, a.decide)
+	seen := a.ring.watch(subject, question{method: "Wait", permits: n})
+	ctx = seen.begin(ctx)
+	defer seen.abort()
+	err := a.ring.waitHere(ctx, subject, n, seen, func(ctx context.Context, subject string, q question) (Decision, error) {
+		return a.answer(ctx, subject, q, seen)
+	})
+	seen.end(err)
+	return err
 }
 
 // Peek returns what could be granted now, and changes nothing. Use it for dashboards and quota pages. Remaining is less
 // what this process has granted and not reported. Cost: one round trip.
 func (a *Ahead) Peek(ctx context.Context, subject string) (Decision, error) {
 	d, err := a.ring.Peek(ctx, subject)
-	shard := a.shard(subject)
-	shard.mu.Lock()
-	defer shard.mu.Unlock()
-	if s := shard.subjects[subject]; s != nil {
-		d.Remaining = max(d.Remaining-s.unreported(), 0)
-	}
+	a.with(subject, func(s *aheadSubject) { d.setRemaining(max(d.Remaining-s.unreported(), 0)) })
 	return d, err
 }
 
-// Reset gives the subject its whole limit back, and drops what this process has not reported. Use it to unblock a
-// customer. What other processes have not reported is charged when they report it. Cost: one round trip.
+// Reset gives the subject its limit back, less what this and other processes have not reported: that is charged when it
+// is. Use it to unblock a customer. Cost: one round trip.
 func (a *Ahead) Reset(ctx context.Context, subject string) error {
-	err := a.ring.Reset(ctx, subject)
-	shard := a.shard(subject)
-	shard.mu.Lock()
-	defer shard.mu.Unlock()
-	if s := shard.subjects[subject]; s != nil && err == nil {
-		s.unsent, s.remaining, s.denied = 0, 0, 0
-	}
-	return err
+	defer a.with(subject, (*aheadSubject).forget)
+	return a.ring.Reset(ctx, subject)
 }
 
 // GiveBack gives back n permits of a decision that Redis made: see SliceRing.GiveBack. A grant ahead of Redis is an
@@ -174,11 +186,13 @@ func (a *Ahead) GiveBack(ctx context.Context, subject string, d Decision, n int6
 	if d.Ahead {
 		return 0, a.ring.errArgument("decision", "ahead of Redis", "one that Redis made: use the SliceRing itself")
 	}
+	defer a.with(subject, (*aheadSubject).forget)
 	return a.ring.GiveBack(ctx, subject, d, n)
 }
 
 // Report charges n permits whatever the windows hold: see SliceRing.Report. Cost: one round trip.
 func (a *Ahead) Report(ctx context.Context, subject string, n int64) (Decision, error) {
+	defer a.with(subject, (*aheadSubject).forget)
 	return a.ring.Report(ctx, subject, n)
 }
 
@@ -192,32 +206,52 @@ func (a *Ahead) Check() error { return a.ring.Check() }
 // says how many permits are not reported: they stay, and are sent again. Cost: one round trip for up to 512 subjects.
 func (a *Ahead) Flush(ctx context.Context) error {
 	var err error
-	for range flushRounds {
-		var all []*aheadSubject
-		var flights []*flight
-		a.each(func(s *aheadSubject) {
-			if s.unreported() > 0 {
-				all = append(all, s)
-			}
-			if s.flight != nil {
-				flights = append(flights, s.flight)
-			}
-		})
-		for _, f := range flights { // what they report is not ours to send again
-			_ = f.wait(ctx)
-		}
-		for batch := range slices.Chunk(all, maxReports) {
-			err = cmp.Or(a.report(ctx, batch), err)
-		}
-		if err != nil || len(all) == 0 {
-			break
-		}
+	for all, round := false, 0; !all && round < flushRounds && ctx.Err() == nil; round++ {
+		all, err = a.flush(ctx)
 	}
-	if left := a.Unreported(); left > 0 && err != nil {
+	if err = cmp.Or(err, ctx.Err()); err == nil {
+		return nil
+	}
+	if left := a.Unreported(); left > 0 {
 		return fmt.Errorf("loader: %s: %d permits granted ahead of Redis are not reported: %w", a.Name(), left, err)
 	}
 	return nil
 }
+
+// flush waits for what is on its way, and reports the rest. all is false if anything was lost, or boarded a question of
+// another caller meanwhile.
+func (a *Ahead) flush(ctx context.Context) (all bool, err error) {
+	var unreported []*aheadSubject
+	var flights []*flight
+	a.each(func(s *aheadSubject) {
+		if s.unreported() > 0 {
+			unreported = append(unreported, s)
+		}
+		if s.flight != nil {
+			flights = append(flights, s.flight)
+		}
+	})
+	all = true
+	for _, f := range flights { // what they report is not ours to send again
+		err = cmp.Or(f.wait(ctx), err)
+		all = all && err == nil && !f.lost
+	}
+	for batch := range slices.Chunk(unreported, maxReports) {
+		if ctx.Err() != nil {
+			return false, cmp.Or(err, ctx.Err())
+		}
+		reported, errOfBatch := a.report(ctx, batch)
+		if all = all && reported; errOfBatch != nil {
+			return false, errOfBatch
+		}
+	}
+	if !all {
+		err = cmp.Or(err, errStillOnItsWay)
+	}
+	return all, err
+}
+
+var errStillOnItsWay = errors.New("other callers' questions took them along, and had no answer")
 
 // Close tells Redis of everything that was granted ahead. Use it when the program ends, with a deadline. From then on
 // Redis decides about each call. The error says how many permits are not reported: they stay uncounted, as those of a
@@ -235,6 +269,19 @@ func (a *Ahead) Close(ctx context.Context) error {
 func (a *Ahead) Unreported() (permits int64) {
 	a.each(func(s *aheadSubject) { permits += s.unreported() })
 	return permits
+}
+
+// with calls do for a subject that is known, under the lock of its shard.
+func (a *Ahead) with(subject string, do func(*aheadSubject)) {
+	if a.most == 0 {
+		return
+	}
+	shard := a.shard(subject)
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	if s := shard.subjects[subject]; s != nil {
+		do(s)
+	}
 }
 
 // each calls do for each subject, under the lock of its shard.

@@ -1,7 +1,6 @@
 package loader
 
 import (
-	"cmp"
 	"context"
 	"hash/maphash"
 	"time"
@@ -14,25 +13,51 @@ func (a *Ahead) shard(subject string) *aheadShard {
 	return &a.shards[maphash.String(a.seed, subject)%aheadShards]
 }
 
-// decide answers in this process if it may, and otherwise asks Redis.
-func (a *Ahead) decide(ctx context.Context, subject string, q question) (d Decision, err error) {
-	if q.permits < 1 {
+// decide answers in this process if it may, and otherwise asks Redis. It tells the observer.
+func (a *Ahead) decide(ctx context.Context, subject string, q question) (Decision, error) {
+	seen := a.ring.watch(subject, q)
+	ctx = seen.begin(ctx)
+	defer seen.abort()
+	d, err := a.answer(ctx, subject, q, seen)
+	seen.setDecision(d)
+	seen.end(err)
+	return d, err
+}
+
+// answer is decide without telling the observer of the beginning and the end.
+func (a *Ahead) answer(ctx context.Context, subject string, q question, seen *observation) (Decision, error) {
+	switch {
+	case a.most == 0: // the zero Ahead
+		return a.ask(ctx, subject, q, seen, nil)
+	case q.permits < 1:
 		return Decision{}, errNoPermits(a.Name(), "", q.permits)
+	case ctx.Err() != nil:
+		return Decision{}, failed(&sliceRingV1, ctx.Err())
 	}
 	shard := a.shard(subject)
-	d, here := a.decideHere(shard, subject, q.permits)
-	if !here {
-		var asked bool
-		if d, asked, err = a.waitOrAsk(ctx, shard, subject, q); asked {
-			return d, err // the observer knows
+	if d, here := a.decideHere(shard, subject, q.permits); here {
+		return d, nil
+	}
+	key, err := a.ring.key(subject)
+	if err != nil || q.permits > smallestLimit(a.ring.core) {
+		return a.ask(ctx, subject, q, seen, nil)
+	}
+	bounded, cancel := a.ring.limits.withTimeout(ctx, a.ring.timeout())
+	defer cancel()
+	s, other := a.board(shard, subject, &q)
+	if other != nil { // the answer to it may say enough
+		if err := other.wait(bounded); err != nil {
+			return a.ring.fallBack(ctx, key, q, failed(&sliceRingReportV1, err))
 		}
+		if d, here := a.decideHere(shard, subject, q.permits); here {
+			return d, nil
+		}
+		s, _ = a.board(shard, subject, &q)
 	}
-	if seen := a.ring.watch(subject, q); seen != nil {
-		seen.begin(ctx)
-		seen.setDecision(d)
-		seen.end(err)
+	if s != nil {
+		defer a.land(s)
 	}
-	return d, err
+	return a.ask(bounded, subject, q, seen, s)
 }
 
 // decideHere decides if the last answer says enough.
@@ -54,10 +79,9 @@ func (a *Ahead) decideHere(shard *aheadShard, subject string, n int64) (d Decisi
 	}
 	if before == 0 {
 		s.oldest = now
-		a.queue.add(a, s, now)
 	}
-	if half := (a.most + 1) / 2; before < half && s.unsent >= half {
-		a.queue.hurry(a, s)
+	if half := (a.most + 1) / 2; before == 0 || before < half && s.unsent >= half {
+		a.queue.put(a, s)
 	}
 	return Decision{
 		Granted: true, Permits: n, Ahead: true, Remaining: max(s.remaining-s.unreported(), 0),
@@ -66,42 +90,8 @@ func (a *Ahead) decideHere(shard *aheadShard, subject string, n int64) (d Decisi
 	}, true
 }
 
-// waitOrAsk asks Redis, or waits for what is on its way to it and decides then.
-func (a *Ahead) waitOrAsk(
-	ctx context.Context, shard *aheadShard, subject string, q question,
-) (d Decision, asked bool, err error) {
-	key, err := a.ring.key(subject)
-	if err != nil || q.permits > smallestLimit(a.ring.core) {
-		d, err = a.ring.decide(ctx, subject, q)
-		return d, true, err
-	}
-	ctxEnded := ctx.Err() != nil // then no policy answers
-	bounded, cancel := a.ring.limits.withTimeout(ctx, a.ring.timeout())
-	defer cancel()
-	for {
-		s, other := a.board(shard, subject, &q)
-		switch {
-		case other == nil && s == nil:
-			d, err = a.ring.decide(ctx, subject, q)
-			return d, true, err
-		case other == nil:
-			d, err = a.ask(ctx, s, q)
-			return d, true, err
-		}
-		if err = other.wait(bounded); err != nil {
-			if !ctxEnded {
-				d, err = a.ring.fallBack(ctx, key, q, err)
-			}
-			return d, false, err
-		}
-		if d, here := a.decideHere(shard, subject, q.permits); here {
-			return d, false, nil
-		}
-	}
-}
-
-// board puts what is unsent about a subject into a question. It returns the flight to wait for in its place, if there
-// is one. It returns nothing if there is no room for the subject, and after Close.
+// board puts what is unsent about a subject into a question. It returns the flight on its way, if there is one. It
+// returns nothing if there is no room for the subject, and after Close if nothing is unsent.
 func (a *Ahead) board(shard *aheadShard, subject string, q *question) (*aheadSubject, *flight) {
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
@@ -116,48 +106,49 @@ func (a *Ahead) board(shard *aheadShard, subject string, q *question) (*aheadSub
 		return nil, s.flight
 	}
 	q.reported = s.take(a.clock())
+	a.queue.remove(s)
 	return s, nil
 }
 
-// ask asks Redis a question that has boarded.
-func (a *Ahead) ask(ctx context.Context, s *aheadSubject, q question) (Decision, error) {
-	r := a.ring.request(s.subject, q)
-	r.observation = a.ring.watch(s.subject, q)
-	r.observation.setAge(s.flight.age())
-	r.call.maxGroup = 0 // a shared answer does not say what the other callers of its command have left
-	defer a.land(ctx, s, &r)
+// ask asks Redis. If the question has boarded, s gets the answer, and takes it at its landing.
+func (a *Ahead) ask(
+	ctx context.Context, subject string, q question, seen *observation, s *aheadSubject,
+) (Decision, error) {
+	r := a.ring.request(subject, q)
+	r.observation, r.inWait = seen, true
+	if s != nil {
+		s.flight.request = &r
+		seen.setReport(&r, s.flight.age())
+		r.call.maxGroup = 0 // a shared answer does not say what the other callers of its command have left
+	}
 	return r.do(ctx)
 }
 
-// land ends a flight with what became of its call, and wakes the callers who wait. An observer or a hook may have
+// land ends a flight with what became of its request, and wakes the callers who wait. An observer or a hook may have
 // panicked.
-func (a *Ahead) land(ctx context.Context, s *aheadSubject, r *request) {
+func (a *Ahead) land(s *aheadSubject) {
 	shard := a.shard(s.subject)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
-	f := s.flight
+	f, r := s.flight, s.flight.request
 	defer close(f.done)
-	if r.call.ended && r.call.err == nil {
+	if r != nil && r.call.ended && r.call.err == nil {
 		s.answered(r.limiter.decisionOf(&r.call), r.question.permits)
-		if f.overdue && s.unsent > 0 {
-			a.queue.hurry(a, s)
-		}
-		return
+	} else {
+		s.lost()
+		f.lost = true
 	}
-	if s.lost(); s.unsent > 0 { // Redis may be down: there is time
-		a.queue.add(a, s, a.clock())
-	}
-	if ctx.Err() == nil {
-		f.err = cmp.Or(r.call.err, r.err)
+	if s.unsent > 0 {
+		a.queue.put(a, s)
 	}
 }
 
-// wait waits for the end of a flight, or of the context.
+// wait waits for the end of a flight, or of the context, whose error it returns.
 func (f *flight) wait(ctx context.Context) error {
 	select {
 	case <-f.done:
-		return f.err
+		return nil
 	case <-ctx.Done():
-		return failed(&sliceRingReportV1, ctx.Err())
+		return ctx.Err()
 	}
 }

@@ -211,3 +211,14 @@ func TestAheadRuleNeedsItsParts(t *testing.T) {
 		})
 	}
 }
+
+// An answer to a question that was sent before a Reset says nothing about what came after it.
+func TestAheadForgets(t *testing.T) {
+	s := &aheadSubject{remaining: 9}
+	s.take(0)
+	s.forget()
+	s.answered(Decision{Remaining: 5, Wait: 1}, 6)
+	if s.grant(1, 10) || s.denied != 0 {
+		t.Errorf("%+v", s)
+	}
+}

@@ -1,6 +1,7 @@
 package loader
 
 import (
+	"strings"
 	"sync"
 	"time"
 )
@@ -11,9 +12,12 @@ type aheadSubject struct {
 	subject  string
 	unsent   int64         // permits granted here that are in no report
 	oldest   time.Duration // when the first of them was granted
-	queued   time.Duration // since when they wait to be reported
 	inFlight int64         // permits in the report or the question on its way
 	flight   *flight       // nil: nothing is on its way
+
+	due   time.Duration // when it is reported: see reportQueue, whose lock guards due and place
+	place int           // in the queue, from 1; 0: it is not in it
+	retry time.Duration // no report before then, because the last one was lost
 
 	// The last answer.
 	last      lastAnswer
@@ -33,10 +37,11 @@ type lastAnswer struct {
 type flight struct {
 	sent    time.Duration
 	oldest  time.Duration // of what it reports
-	overdue bool          // more has become due while it is on its way
+	request *request      // nil until it is made
+	void    bool          // its answer is out of date when it comes
 
-	done chan struct{} // closed when err is set
-	err  error         // why there is no answer; nil also if only its own caller has left
+	done chan struct{} // closed when lost is set
+	lost bool          // there is no answer
 }
 
 // age returns how old the oldest permit was when it was sent.
@@ -71,7 +76,18 @@ func (s *aheadSubject) answered(d Decision, permits int64) {
 	if !d.Granted && d.Wait > 0 {
 		s.denied = max(permits, 1)
 	}
-	s.flight, s.inFlight = nil, 0
+	if s.flight.void {
+		s.remaining, s.denied = 0, 0
+	}
+	s.flight, s.inFlight, s.retry = nil, 0, 0
+}
+
+// forget has Redis asked at the next call: what it said is out of date.
+func (s *aheadSubject) forget() {
+	s.remaining, s.denied = 0, 0
+	if s.flight != nil {
+		s.flight.void = true
+	}
 }
 
 // lost ends a flight without an answer. What it reported is unsent again: Redis may count it twice.
@@ -116,7 +132,7 @@ func (shard *aheadShard) add(subject string) *aheadSubject {
 	const maxSize = maxAheadBytes / aheadShards
 	size, tries := aheadSubjectSize+len(subject), 0
 	for other, s := range shard.subjects {
-		if tries++; shard.size+size <= maxSize || tries > evictionTries {
+		if tries++; shard.size+size <= maxSize || tries > evictionTries+size/aheadSubjectSize {
 			break
 		}
 		if s.unsent == 0 && s.flight == nil {
@@ -127,8 +143,8 @@ func (shard *aheadShard) add(subject string) *aheadSubject {
 	if shard.size+size > maxSize {
 		return nil
 	}
-	s := &aheadSubject{subject: subject}
-	shard.subjects[subject] = s
+	s := &aheadSubject{subject: strings.Clone(subject)} // it may be a part of something larger
+	shard.subjects[s.subject] = s
 	shard.size += size
 	return s
 }

@@ -217,8 +217,9 @@ func TestAheadResets(t *testing.T) {
 		p.take(1, true, false)
 		p.take(3, true, true)
 		must(t, p.ahead.Reset(background, "s"))
-		p.want(0, 0, 1)
+		p.want(0, 3, 1)
 		p.take(1, true, false)
+		p.want(4, 0, 2)
 	})
 }
 
@@ -244,10 +245,10 @@ func TestAheadOptions(t *testing.T) {
 	_, rdb := fake(t)
 	ring := loader.New(rdb).SliceRing("x", []loader.Limit{{Permits: 100, Window: time.Minute}})
 	for want, o := range map[string]loader.AheadOptions{
-		"AheadOptions.Processes 0: want 1 or more":                                  {Error: 0.1},
-		"AheadOptions.Error 0: want above 0 and up to 1: 0.05 is 5 %":               {Processes: 1},
-		"AheadOptions.Every 2m0s: want 1ms up to the smallest window":               {Processes: 1, Error: 0.1, Every: 2 * time.Minute},
-		"ahead with a limit of 100, 20 processes, 5 %: want a limit of 800 or more": {Processes: 20, Error: 0.05},
+		"AheadOptions.Processes 0: want 1 or more":                                                                                  {Error: 0.1},
+		"AheadOptions.Error 0: want above 0 and up to 1: 0.05 is 5 %":                                                               {Processes: 1},
+		"AheadOptions.Every 2m0s: want 1ms up to the smallest window":                                                               {Processes: 1, Error: 0.1, Every: 2 * time.Minute},
+		"ahead with a limit of 100, processes 20, error 5 %: want a limit of 800, fewer processes, a larger error, or to ask Redis": {Processes: 20, Error: 0.05},
 	} {
 		if _, err := ring.Ahead(o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %s", o, err, want)
@@ -293,4 +294,82 @@ func TestServerAheadAtOnce(t *testing.T) {
 			t.Errorf("s%d: %d granted of 400, %+v", i, got, d)
 		}
 	}
+}
+
+// What is reported leaves the queue at once, and the goroutine ends with the last of it.
+func TestAheadIsIdle(t *testing.T) {
+	aheadOf(t, func(p *aheadTest) {
+		p.take(1, true, false)
+		for range 9 {
+			p.take(5, true, true) // half of what may be ahead
+			synctest.Wait()
+			p.take(1, true, true)
+			if queued, running := p.ahead.Queued(); queued != 1 || !running {
+				t.Errorf("%d queued, running %t", queued, running)
+			}
+			must(t, p.ahead.Flush(background))
+			synctest.Wait()
+			if queued, running := p.ahead.Queued(); queued != 0 || running {
+				t.Errorf("%d queued after Flush, running %t", queued, running)
+			}
+		}
+	})
+}
+
+// frozen is an Ahead of 100 permits in a minute, all of which may be ahead, behind a proxy.
+func frozen(t *testing.T) (*redistest.Proxy, loader.SliceRing, *loader.Ahead) {
+	proxy := redistest.StartProxy(t, redistest.Start(t).Addr)
+	ring := loader.New(client(t, proxy.Addr)).SliceRing("x", []loader.Limit{loader.PerMinute(200)})
+	ahead, err := ring.Ahead(loader.AheadOptions{Processes: 1, Error: 1, Every: 10 * time.Millisecond})
+	must(t, err)
+	must(t, errOf(ahead.Allow(background, "s")))
+	return proxy, ring, ahead
+}
+
+// Close says what is not reported, also if another report is on its way that has no answer in time.
+func TestServerAheadCloseIsHonest(t *testing.T) {
+	proxy, ring, ahead := frozen(t)
+	proxy.Swallow()
+	for range 40 {
+		must(t, errOf(ahead.Allow(background, "s")))
+	}
+	time.Sleep(50 * time.Millisecond) // the report is on its way
+	for range 10 {
+		must(t, errOf(ahead.Allow(background, "s")))
+	}
+	ctx, cancel := context.WithTimeout(background, 100*time.Millisecond)
+	defer cancel()
+	if err := ahead.Close(ctx); err == nil || !strings.Contains(err.Error(), "50 permits") {
+		t.Errorf("close: %v", err)
+	}
+	proxy.Pass()
+	must(t, ahead.Flush(background))
+	if d, err := ring.Peek(background, "s"); err != nil || d.Remaining > 200-51 {
+		t.Errorf("%d remaining, %v", d.Remaining, err)
+	}
+}
+
+// kept is a context of a caller who stays until his deadline, as of a middleware.
+type kept struct{ context.Context }
+
+func (kept) Done() <-chan struct{} { return nil }
+func (kept) Err() error            { return nil }
+
+// A caller whose time is up fails alone.
+func TestServerAheadDeadlines(t *testing.T) {
+	proxy, _, ahead := frozen(t)
+	proxy.Delay(100*time.Millisecond, 0)
+	soon, cancel := context.WithTimeout(background, 20*time.Millisecond)
+	defer cancel()
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if d, err := ahead.AllowN(kept{soon}, "s", 110); err == nil {
+			t.Errorf("%+v in 20 ms", d)
+		}
+	})
+	time.Sleep(5 * time.Millisecond)
+	for range 20 {
+		wg.Go(func() { must(t, errOf(ahead.AllowN(background, "s", 101))) })
+	}
+	wg.Wait()
 }

@@ -36,3 +36,10 @@ func ReachAfter(rounds int, max int64) int64 {
 	}
 	return g.reach
 }
+
+// Queued returns how many subjects wait to be reported, and whether a goroutine waits with them.
+func (a *Ahead) Queued() (subjects int, running bool) {
+	a.queue.mu.Lock()
+	defer a.queue.mu.Unlock()
+	return len(a.queue.waiting), a.queue.running
+}

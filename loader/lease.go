@@ -158,7 +158,7 @@ func (l *Leased) Wait(ctx context.Context, subject string) error { return l.Wait
 // WaitN blocks until n permits may be used. Use it in workers that would rather be late than refused. As with a
 // SliceRing it sleeps and asks again, so it is not first come, first served. Cost: as AllowN, once for each sleep.
 func (l *Leased) WaitN(ctx context.Context, subject string, n int64) error {
-	return l.ring.waitHere(ctx, subject, n, l.spendOrRefill)
+	return l.ring.waitHere(ctx, subject, n, nil, l.spendOrRefill)
 }
 
 // Peek returns what could be granted now, and changes nothing. Use it for dashboards and quota pages. Remaining

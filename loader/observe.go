@@ -154,9 +154,10 @@ func (o *observation) setScript(script *sluice.Script) {
 	}
 }
 
-func (o *observation) setAge(d time.Duration) {
-	if o != nil {
-		o.Age = d
+// setReport sets what a request of an Ahead charges besides, and how old it is.
+func (o *observation) setReport(r *request, age time.Duration) {
+	if o != nil && r.question.reported > 0 {
+		o.Script, o.Reported, o.Age = nameOf(&sliceRingReportV1), r.question.reported, age
 	}
 }
 

@@ -34,9 +34,10 @@ func (c core) WaitN(ctx context.Context, subject string, n int64) error {
 
 // waitHere is WaitN for a limiter that decides in this process, for all who wait.
 func (c core) waitHere(
-	ctx context.Context, subject string, n int64, decide func(context.Context, string, question) (Decision, error),
+	ctx context.Context, subject string, n int64, seen *observation,
+	decide func(context.Context, string, question) (Decision, error),
 ) error {
-	w := c.waiter(ctx, subject, n, nil, func(ctx context.Context, q question) (Decision, error) {
+	w := c.waiter(ctx, subject, n, seen, func(ctx context.Context, q question) (Decision, error) {
 		return decide(ctx, subject, q)
 	})
 	w.leased = true
