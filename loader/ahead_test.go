@@ -317,9 +317,9 @@ func TestAheadIsIdle(t *testing.T) {
 }
 
 // frozen is an Ahead of 100 permits in a minute, all of which may be ahead, behind a proxy.
-func frozen(t *testing.T) (*redistest.Proxy, loader.SliceRing, *loader.Ahead) {
+func frozen(t *testing.T, timeout time.Duration) (*redistest.Proxy, loader.SliceRing, *loader.Ahead) {
 	proxy := redistest.StartProxy(t, redistest.Start(t).Addr)
-	ring := loader.New(client(t, proxy.Addr)).SliceRing("x", []loader.Limit{loader.PerMinute(200)})
+	ring := loader.New(client(t, proxy.Addr), loader.Timeout(timeout)).SliceRing("x", []loader.Limit{loader.PerMinute(200)})
 	ahead, err := ring.Ahead(loader.AheadOptions{Processes: 1, Error: 1, Every: 10 * time.Millisecond})
 	must(t, err)
 	must(t, errOf(ahead.Allow(background, "s")))
@@ -328,7 +328,7 @@ func frozen(t *testing.T) (*redistest.Proxy, loader.SliceRing, *loader.Ahead) {
 
 // Close says what is not reported, also if another report is on its way that has no answer in time.
 func TestServerAheadCloseIsHonest(t *testing.T) {
-	proxy, ring, ahead := frozen(t)
+	proxy, ring, ahead := frozen(t, time.Second)
 	proxy.Swallow()
 	for range 40 {
 		must(t, errOf(ahead.Allow(background, "s")))
@@ -357,7 +357,7 @@ func (kept) Err() error            { return nil }
 
 // A caller whose time is up fails alone.
 func TestServerAheadDeadlines(t *testing.T) {
-	proxy, _, ahead := frozen(t)
+	proxy, _, ahead := frozen(t, 10*time.Second)
 	proxy.Delay(100*time.Millisecond, 0)
 	soon, cancel := context.WithTimeout(background, 20*time.Millisecond)
 	defer cancel()

@@ -335,7 +335,6 @@ func TestDecideAhead(t *testing.T) {
 		t.Fatal(err)
 	}
 	take(true)
-	counted(1)
 	if err := policies.Replace(parse(t, strings.ReplaceAll(file, "10%", "20%"))); err != nil {
 		t.Fatal(err)
 	}
