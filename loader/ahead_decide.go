@@ -81,7 +81,7 @@ func (a *Ahead) decideHere(shard *aheadShard, subject string, n int64) (d Decisi
 		s.oldest = now
 	}
 	if half := (a.most + 1) / 2; before == 0 || before < half && s.unsent >= half {
-		a.queue.put(a, s)
+		a.queueUp(shard, s)
 	}
 	return Decision{
 		Granted: true, Permits: n, Ahead: true, Remaining: max(s.remaining-s.unreported(), 0),
@@ -106,7 +106,7 @@ func (a *Ahead) board(shard *aheadShard, subject string, q *question) (*aheadSub
 		return nil, s.flight
 	}
 	q.reported = s.take(a.clock())
-	a.queue.remove(s)
+	a.unqueue(shard, s)
 	return s, nil
 }
 
@@ -139,7 +139,7 @@ func (a *Ahead) land(s *aheadSubject) {
 		f.lost = true
 	}
 	if s.unsent > 0 {
-		a.queue.put(a, s)
+		a.queueUp(shard, s)
 	}
 }
 

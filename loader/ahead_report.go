@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"container/heap"
 	"context"
+	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -13,14 +15,14 @@ import (
 // maxReports is how many subjects are reported in one round trip.
 const maxReports = 4096
 
-// reportQueue is the subjects that have something to report, the one that is due first at the top of a heap. A
-// goroutine reports them, while there are any.
+// reportQueue is the subjects that have something to report: those of each shard in a heap, the one that is due first
+// at its top. A goroutine reports them, while there are any.
 type reportQueue struct {
-	mu      sync.Mutex
-	waiting dueSubjects
-	running bool
-	closed  bool
-	wake    chan struct{} // receives a value when the first subject may be due earlier, and when the queue is closed
+	length  atomic.Int64
+	running atomic.Bool
+	closed  atomic.Bool
+	until   atomic.Int64  // when the goroutine looks again, by the clock of the Ahead
+	wake    chan struct{} // receives a value when it should look at once
 }
 
 // dueSubjects is a heap for container/heap.
@@ -40,39 +42,36 @@ func (h *dueSubjects) Pop() any {
 	return s
 }
 
-// put queues a subject whose shard is locked: Every after the oldest grant, or at once if half of what may be ahead is
-// used; after a report that was lost, not before Every has passed again.
-func (q *reportQueue) put(a *Ahead, s *aheadSubject) {
+// queueUp queues a subject of a locked shard: it is due Every after the oldest grant, or at once if half of what may be
+// ahead is used; after a report that was lost, not before Every has passed again.
+func (a *Ahead) queueUp(shard *aheadShard, s *aheadSubject) {
 	due := s.oldest + a.every
 	if s.unsent >= (a.most+1)/2 {
 		due = s.oldest
 	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
 	s.due = max(due, s.retry)
 	if s.place > 0 {
-		heap.Fix(&q.waiting, s.place-1)
+		heap.Fix(&shard.waiting, s.place-1)
 	} else {
-		heap.Push(&q.waiting, s)
+		heap.Push(&shard.waiting, s)
+		a.queue.length.Add(1)
 	}
-	if !q.running && !q.closed {
-		q.running = true
+	switch q := &a.queue; {
+	case !q.closed.Load() && q.running.CompareAndSwap(false, true):
 		go a.reportUntilIdle()
-	}
-	if s.place == 1 {
+	case s.due < time.Duration(q.until.Load()):
 		q.wakeUp()
 	}
 }
 
-// remove takes a subject out of the queue. Its shard is locked.
-func (q *reportQueue) remove(s *aheadSubject) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if s.place > 0 {
-		heap.Remove(&q.waiting, s.place-1)
+// unqueue takes a subject of a locked shard out of the queue.
+func (a *Ahead) unqueue(shard *aheadShard, s *aheadSubject) {
+	if s.place == 0 {
+		return
 	}
-	if len(q.waiting) == 0 {
-		q.wakeUp()
+	heap.Remove(&shard.waiting, s.place-1)
+	if a.queue.length.Add(-1) == 0 {
+		a.queue.wakeUp()
 	}
 }
 
@@ -84,43 +83,53 @@ func (q *reportQueue) wakeUp() {
 }
 
 func (q *reportQueue) close() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.closed = true
+	q.closed.Store(true)
 	q.wakeUp()
 }
 
-// next takes the subjects that are due, or returns the time until one is. more is false if there is nothing to report.
-func (q *reportQueue) next(now time.Duration) (due []*aheadSubject, wait time.Duration, more bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for len(q.waiting) > 0 && len(due) < maxReports {
-		if wait = q.waiting[0].due - now; wait > 0 {
-			break
+// takeDue takes subjects that are due, and returns when the next one is.
+func (a *Ahead) takeDue(now time.Duration) (due []*aheadSubject, next time.Duration) {
+	next = math.MaxInt64
+	for i := range a.shards {
+		shard := &a.shards[i]
+		shard.mu.Lock()
+		for len(shard.waiting) > 0 && shard.waiting[0].due <= now && len(due) < maxReports {
+			due = append(due, heap.Pop(&shard.waiting).(*aheadSubject))
 		}
-		due = append(due, heap.Pop(&q.waiting).(*aheadSubject))
+		if len(shard.waiting) > 0 {
+			next = min(next, shard.waiting[0].due)
+		}
+		shard.mu.Unlock()
 	}
-	q.running = !q.closed && (len(due) > 0 || len(q.waiting) > 0)
-	return due, wait, q.running
+	a.queue.length.Add(-int64(len(due)))
+	return due, next
 }
 
 // reportUntilIdle reports what is due, until there is nothing left to report.
 func (a *Ahead) reportUntilIdle() {
+	q := &a.queue
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		due, wait, more := a.queue.next(a.clock())
+		q.until.Store(math.MaxInt64) // what is queued from here on wakes it
+		due, next := a.takeDue(a.clock())
 		switch {
-		case !more:
-			return
 		case len(due) > 0:
 			a.reportDue(due)
 			continue
+		case q.closed.Load():
+			return
+		case q.length.Load() == 0:
+			if q.running.Store(false); q.length.Load() == 0 || !q.running.CompareAndSwap(false, true) {
+				return
+			}
+			continue
 		}
-		timer.Reset(wait)
+		q.until.Store(int64(next))
+		timer.Reset(next - a.clock())
 		select {
 		case <-timer.C:
-		case <-a.queue.wake:
+		case <-q.wake:
 		}
 	}
 }
@@ -194,7 +203,7 @@ func (a *Ahead) newReport(s *aheadSubject) (e *entry, busy bool) {
 	}
 	now := a.clock()
 	q := question{method: report, reported: s.take(now)}
-	a.queue.remove(s)
+	a.unqueue(shard, s)
 	s.retry = now + a.every // unless it is answered
 	e = &entry{report: unreported, request: a.ring.request(s.subject, q)}
 	s.flight.request = &e.request

@@ -15,8 +15,8 @@ type aheadSubject struct {
 	inFlight int64         // permits in the report or the question on its way
 	flight   *flight       // nil: nothing is on its way
 
-	due   time.Duration // when it is reported: see reportQueue, whose lock guards due and place
-	place int           // in the queue, from 1; 0: it is not in it
+	due   time.Duration // when it is to be reported
+	place int           // in the queue of its shard, from 1; 0: it is not in it
 	retry time.Duration // no report before then, because the last one was lost
 
 	// The last answer.
@@ -123,7 +123,8 @@ const (
 type aheadShard struct {
 	mu       sync.Mutex
 	subjects map[string]*aheadSubject
-	size     int // bytes
+	size     int         // bytes
+	waiting  dueSubjects // to be reported
 	closed   bool
 }
 

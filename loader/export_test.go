@@ -39,7 +39,5 @@ func ReachAfter(rounds int, max int64) int64 {
 
 // Queued returns how many subjects wait to be reported, and whether a goroutine waits with them.
 func (a *Ahead) Queued() (subjects int, running bool) {
-	a.queue.mu.Lock()
-	defer a.queue.mu.Unlock()
-	return len(a.queue.waiting), a.queue.running
+	return int(a.queue.length.Load()), a.queue.running.Load()
 }
