@@ -329,7 +329,7 @@ func TestSlotHalfMoved(t *testing.T) {
 				t.Parallel()
 				var attempts atomic.Int64
 				count := loader.ObserverFunc(func(_ context.Context, e loader.Event) { attempts.Store(int64(e.Attempts)) })
-				limits := loader.New(rdb, append(way.opts, loader.Observe(count))...)
+				limits := loader.New(rdb, append(way.opts, loader.Observe(count), loader.Timeout(10*time.Second))...)
 				ask := func(opts ...loader.LimiterOption) (loader.Decision, error) {
 					return way.ask(limits, limits.TokenBucket("x", loader.PerHour(9), opts...), m.subject)
 				}
