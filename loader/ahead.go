@@ -57,9 +57,9 @@ const maxDefaultEvery = time.Second
 // count as two. What slice_ring says about a stepped clock, a failover, an eviction and Reset comes on top, and so does
 // what a policy grants.
 //
-// The first call about a subject asks Redis, and so do calls near the limit. Callers of one subject wait for the report or
-// question that is on its way, and ask by themselves if its answer is not enough. A denial is remembered for its Wait, as
-// by RememberDenials. While Redis is down, permits are granted as far as the process may be ahead; then the limiter's
+// The first call about a subject asks Redis, and so do calls near the limit. Callers of one subject wait for the report
+// or question on its way, and ask by themselves if its answer is not enough. A denial is remembered for its Wait, as by
+// RememberDenials. While Redis is down, permits are granted as far as the process may be ahead; then the limiter's
 // policy answers. Reports wait for Redis. What was granted ahead cannot be given back.
 //
 // Cost: one goroutine while there is something to report; 240 bytes and its text for each subject, 64 MiB at most. When
@@ -123,7 +123,8 @@ func (o *AheadOptions) complete(limits []Limit) (most int64, err error) {
 		}
 		want = fmt.Sprintf("a limit of %d, ", least) + want
 	}
-	return 0, wrong("ahead with a limit of", fmt.Sprintf("%d, processes %d, error %.3g %%", smallest, o.Processes, 100*o.Error), want)
+	value := fmt.Sprintf("%d, processes %d, error %.3g %%", smallest, o.Processes, 100*o.Error)
+	return 0, wrong("ahead with a limit of", value, want)
 }
 
 // share returns how far ahead of Redis a process may be with this limit.
@@ -202,7 +203,7 @@ func (a *Ahead) Name() string { return a.ring.Name() }
 // Check returns what is wrong with the SliceRing. Call it once, when the program starts. Cost: nothing is sent.
 func (a *Ahead) Check() error { return a.ring.Check() }
 
-// Flush tells Redis of everything that was granted before. Use it in tests, and before a program is suspended. The error
+// Flush tells Redis of everything that was granted before. Use it in tests, and before a program is suspended. Its error
 // says how many permits are not reported: they stay, and are sent again. Cost: one round trip for up to 512 subjects.
 func (a *Ahead) Flush(ctx context.Context) error {
 	var err error

@@ -61,7 +61,9 @@ func (p *searchedProcess) keep(s *aheadSubject) {
 // next calls visit with each state that can follow.
 func (st searched) next(b searchedRule, deaths int64, visit func(searched)) {
 	for i := range st.processes {
-		for _, step := range []func(*searched, int, searchedRule) bool{callStep, reportStep, executeStep, deliverStep, loseStep} {
+		for _, step := range []func(*searched, int, searchedRule) bool{
+			callStep, reportStep, executeStep, deliverStep, loseStep,
+		} {
 			after := st
 			if step(&after, i, b) {
 				visit(after)
@@ -192,7 +194,9 @@ func search(b searchedRule, deaths int64) (most, beyond int64) {
 
 // No order of events grants more than the limit and what is ahead: docs/guarantees.md.
 func TestAheadRule(t *testing.T) {
-	for _, c := range []struct{ limit, deaths, want int64 }{{2, 0, 3}, {2, 2, 3}, {3, 0, 4}, {3, 1, 5}, {3, 2, 5}, {4, 2, 6}} {
+	for _, c := range []struct{ limit, deaths, want int64 }{
+		{2, 0, 3}, {2, 2, 3}, {3, 0, 4}, {3, 1, 5}, {3, 2, 5}, {4, 2, 6},
+	} {
 		if most, beyond := search(searchedRule{limit: c.limit}, c.deaths); most != c.want || beyond > 0 {
 			t.Errorf("%+v: at most %d granted, %d beyond the bound", c, most, max(beyond, 0))
 		}
@@ -202,7 +206,8 @@ func TestAheadRule(t *testing.T) {
 // Without any part of the rule the bound is broken.
 func TestAheadRuleNeedsItsParts(t *testing.T) {
 	for _, b := range []searchedRule{
-		{limit: 3, notCharged: true}, {limit: 3, roomIgnored: true}, {limit: 3, lossDropped: true}, {limit: 3, flightIgnored: true},
+		{limit: 3, notCharged: true}, {limit: 3, roomIgnored: true},
+		{limit: 3, lossDropped: true}, {limit: 3, flightIgnored: true},
 	} {
 		t.Run(fmt.Sprintf("%+v", b), func(t *testing.T) {
 			if _, beyond := search(b, 2); beyond <= 0 {

@@ -106,7 +106,8 @@ func TestAheadReports(t *testing.T) {
 		p.take(1, true, false) // nothing is known about the subject
 		p.want(1, 0, 1)
 		d := p.take(2, true, true)
-		if d.Remaining != 97 || d.Permits != 2 || d.Limit.Permits != 100 || d.ResetAfter < 10*time.Second || !d.Now.Equal(time.Now()) {
+		if d.Remaining != 97 || d.Permits != 2 || d.Limit.Permits != 100 || d.ResetAfter < 10*time.Second ||
+			!d.Now.Equal(time.Now()) {
 			t.Errorf("%+v", d)
 		}
 		if e := p.last(); !e.Decision.Ahead || e.Attempts != 0 || e.Permits != 2 {
@@ -177,7 +178,7 @@ func TestAheadWithoutRedis(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(background, time.Second)
 		defer cancel()
-		if err := p.ahead.Flush(ctx); err == nil || !strings.Contains(err.Error(), "10 permits granted ahead of Redis are not reported") {
+		if err := p.ahead.Flush(ctx); err == nil || !strings.Contains(err.Error(), "10 permits granted ahead of Redis are") {
 			t.Errorf("flush: %v", err)
 		}
 		p.m.SetError("")
@@ -245,16 +246,17 @@ func TestAheadOptions(t *testing.T) {
 	_, rdb := fake(t)
 	ring := loader.New(rdb).SliceRing("x", []loader.Limit{{Permits: 100, Window: time.Minute}})
 	for want, o := range map[string]loader.AheadOptions{
-		"AheadOptions.Processes 0: want 1 or more":                                                                                  {Error: 0.1},
-		"AheadOptions.Error 0: want above 0 and up to 1: 0.05 is 5 %":                                                               {Processes: 1},
-		"AheadOptions.Every 2m0s: want 1ms up to the smallest window":                                                               {Processes: 1, Error: 0.1, Every: 2 * time.Minute},
-		"ahead with a limit of 100, processes 20, error 5 %: want a limit of 800, fewer processes, a larger error, or to ask Redis": {Processes: 20, Error: 0.05},
+		"Processes 0: want 1 or more":                                   {Error: 0.1},
+		"Error 0: want above 0 and up to 1: 0.05 is 5 %":                {Processes: 1},
+		"Every 2m0s: want 1ms up to the smallest window":                {Processes: 1, Error: 0.1, Every: 2 * time.Minute},
+		"processes 20, error 5 %: want a limit of 800, fewer processes": {Processes: 20, Error: 0.05},
 	} {
 		if _, err := ring.Ahead(o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %s", o, err, want)
 		}
 	}
-	if _, err := ring.With(loader.Limit{Permits: 800, Window: time.Minute}).Ahead(loader.AheadOptions{Processes: 20, Error: 0.05}); err != nil {
+	enough := ring.With(loader.PerMinute(800))
+	if _, err := enough.Ahead(loader.AheadOptions{Processes: 20, Error: 0.05}); err != nil {
 		t.Error(err)
 	}
 	if _, err := (loader.SliceRing{}).Ahead(loader.AheadOptions{Processes: 1, Error: 1}); err == nil {
@@ -319,7 +321,8 @@ func TestAheadIsIdle(t *testing.T) {
 // frozen is an Ahead of 100 permits in a minute, all of which may be ahead, behind a proxy.
 func frozen(t *testing.T, timeout time.Duration) (*redistest.Proxy, loader.SliceRing, *loader.Ahead) {
 	proxy := redistest.StartProxy(t, redistest.Start(t).Addr)
-	ring := loader.New(client(t, proxy.Addr), loader.Timeout(timeout)).SliceRing("x", []loader.Limit{loader.PerMinute(200)})
+	limits := loader.New(client(t, proxy.Addr), loader.Timeout(timeout))
+	ring := limits.SliceRing("x", []loader.Limit{loader.PerMinute(200)})
 	ahead, err := ring.Ahead(loader.AheadOptions{Processes: 1, Error: 1, Every: 10 * time.Millisecond})
 	must(t, err)
 	must(t, errOf(ahead.Allow(background, "s")))
@@ -333,7 +336,7 @@ func TestServerAheadCloseIsHonest(t *testing.T) {
 	for range 40 {
 		must(t, errOf(ahead.Allow(background, "s")))
 	}
-	time.Sleep(50 * time.Millisecond) // the report is on its way
+	redistest.Await(t, "the report is on its way", func() bool { n, _ := ahead.Queued(); return n == 0 })
 	for range 10 {
 		must(t, errOf(ahead.Allow(background, "s")))
 	}

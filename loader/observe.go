@@ -100,7 +100,8 @@ func (c core) watch(subject string, q question) *observation {
 		return nil
 	}
 	return &observation{observer: c.limits.observer, Event: Event{
-		Method: q.method, Script: nameOf(c.scriptFor(q)), Limiter: c.name, Subject: subject, Permits: q.amount(), Reported: q.reported,
+		Method: q.method, Script: nameOf(c.scriptFor(q)), Limiter: c.name, Subject: subject,
+		Permits: q.amount(), Reported: q.reported,
 	}}
 }
 

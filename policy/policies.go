@@ -251,8 +251,8 @@ func (s *set) limitersOf(policy *Policy) []loader.Limiter {
 		return nil
 	}
 	i := slices.IndexFunc(s.file.Policies, func(old *Policy) bool {
-		return old.Name == policy.Name && old.Script == policy.Script && old.Fail == policy.Fail && old.Ahead == policy.Ahead &&
-			slices.Equal(old.Rates, policy.Rates) && reflect.DeepEqual(old.Plans, policy.Plans)
+		return old.Name == policy.Name && old.Script == policy.Script && old.Fail == policy.Fail &&
+			old.Ahead == policy.Ahead && slices.Equal(old.Rates, policy.Rates) && reflect.DeepEqual(old.Plans, policy.Plans)
 	})
 	if i < 0 {
 		return nil
@@ -285,7 +285,7 @@ func (p *Policy) goAhead(limiter loader.Limiter) loader.Limiter {
 // aheadTime is how long limiters that are ahead of Redis have to report the rest.
 const aheadTime = 5 * time.Second
 
-// closeAheads has limiters report what Redis does not know, except those that another set goes on using.
+// closeAheads has the limiters that the next set does not use report what Redis does not know.
 func (s *set) closeAheads(next *set) (err error) {
 	if s == nil {
 		return nil

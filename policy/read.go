@@ -19,7 +19,9 @@ import (
 
 var (
 	fileWords   = []string{"limits", "attributes", "proxies"}
-	policyWords = []string{"when", "by", "empty", "rates", "plan", "plans", "script", "cost", "count", "mode", "fail", "ahead"}
+	policyWords = []string{
+		"when", "by", "empty", "rates", "plan", "plans", "script", "cost", "count", "mode", "fail", "ahead",
+	}
 )
 
 // Parse reads a policy file. The name is used in errors only, which are Mistakes. The same bytes always give the same
@@ -406,14 +408,15 @@ func (r *reader) ahead(p *Policy, n *yaml.Node, ratesKnown bool) {
 	processes, err := strconv.Atoi(text("processes"))
 	share, errOfShare := strconv.ParseFloat(percent, 64)
 	if err != nil || errOfShare != nil || !isPercent || processes < 1 || !(share > 0 && share <= 100) {
-		r.Fail(n, "ahead", "{processes: 20, error: 5%}: how many there are, and by how much they may exceed a limit, up to 100%")
+		r.Fail(n, "ahead", "{processes: 20, error: 5%}: how many there are, and how far above a limit they may go")
 		return
 	}
 	p.Ahead = loader.AheadOptions{Processes: processes, Error: share / 100}
 	if p.count != nil {
 		r.Fail(n, "ahead beside count", "one of them: what was granted ahead of Redis cannot be given back")
 	}
-	if rates := slices.DeleteFunc(p.all(), func(rate loader.Limit) bool { return rate.Permits == 0 }); ratesKnown && len(rates) > 0 {
+	rates := slices.DeleteFunc(p.all(), func(rate loader.Limit) bool { return rate.Permits == 0 })
+	if ratesKnown && len(rates) > 0 {
 		if wrong, ok := errors.AsType[*loader.ArgumentError](p.Ahead.Check(rates)); ok {
 			r.Fail(n, wrong.Argument+" "+wrong.Value, wrong.Want)
 		}

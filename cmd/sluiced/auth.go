@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-redis/sluice/policy"
 )
 
-// denialStatus is the status of a denial, by the first part of the path. nginx's auth_request passes on no other than 403.
+// denialStatus is the status of a denial, by the first part of the path. nginx's auth_request passes on a 403, not a 429.
 var denialStatus = map[string]int{"auth": http.StatusTooManyRequests, "auth403": http.StatusForbidden}
 
 // isAuth reports whether a path is one of forward auth.

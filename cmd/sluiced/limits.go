@@ -56,7 +56,8 @@ type domain struct {
 func (l *limits) apply(read files) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	next := &set{domains: map[string]*domain{}, auth: map[string]http.Handler{}, names: slices.Sorted(maps.Keys(read.ours))}
+	next := &set{domains: map[string]*domain{}, auth: map[string]http.Handler{}}
+	next.names = slices.Sorted(maps.Keys(read.ours))
 	for _, file := range read.theirs {
 		next.domains[file.Domain] = l.newDomain(file)
 	}
@@ -83,7 +84,7 @@ func (l *limits) apply(read files) error {
 	return nil
 }
 
-// close ends the policies, but not those that are kept: what they granted ahead of Redis is reported.
+// close ends the policies that are not kept, and so reports what they granted ahead of Redis.
 func (p policies) close(kept policies) error {
 	var errs []error
 	for name, policies := range p {

@@ -77,7 +77,7 @@ func (m *metrics) instruments(meter metric.Meter) (err error) {
 		return err
 	}
 	if m.unmatched, err = meter.Int64Counter("sluiced.unmatched",
-		metric.WithDescription("Calls that no limit is about, because no file has the domain or the descriptors.")); err != nil {
+		metric.WithDescription("Calls without a limit: no file has the domain or the descriptors.")); err != nil {
 		return err
 	}
 	if m.reloads, err = meter.Int64Counter("sluiced.reloads",
