@@ -9,6 +9,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/sluice-redis/sluice/internal/ahead"
 )
 
 // AheadOptions sets how far a process may be ahead of Redis.
@@ -112,24 +114,19 @@ func (o *AheadOptions) complete(limits []Limit) (most int64, err error) {
 	case o.Every < time.Millisecond || o.Every > max(window, time.Millisecond):
 		return 0, wrong("AheadOptions.Every", o.Every, "1ms up to the smallest window")
 	}
-	if most = o.share(smallest); most > 0 {
+	if most = ahead.Share(smallest, o.Processes, o.Error); most > 0 {
 		return most, nil
 	}
 	want := "fewer processes, a larger error, or to ask Redis"
 	if limit := math.Ceil(2 * float64(o.Processes) / o.Error); limit < float64(sliceRing.maxArgument("limit_i")) {
 		least := int64(limit)
-		for o.share(least) < 1 { // division rounds
+		for ahead.Share(least, o.Processes, o.Error) < 1 { // division rounds
 			least++
 		}
 		want = fmt.Sprintf("a limit of %d, ", least) + want
 	}
 	value := fmt.Sprintf("%d, processes %d, error %.3g %%", smallest, o.Processes, 100*o.Error)
 	return 0, wrong("ahead with a limit of", value, want)
-}
-
-// share returns how far ahead of Redis a process may be with this limit.
-func (o *AheadOptions) share(limit int64) int64 {
-	return int64(o.Error * float64(limit) / (2 * float64(o.Processes)))
 }
 
 // Allow asks for one permit now. Use it to refuse what is over the limit.
@@ -170,7 +167,7 @@ func (a *Ahead) WaitN(ctx context.Context, subject string, n int64) error {
 // what this process has granted and not reported. Cost: one round trip.
 func (a *Ahead) Peek(ctx context.Context, subject string) (Decision, error) {
 	d, err := a.ring.Peek(ctx, subject)
-	a.with(subject, func(s *aheadSubject) { d.setRemaining(max(d.Remaining-s.unreported(), 0)) })
+	a.with(subject, func(s *aheadSubject) { d.setRemaining(max(d.Remaining-s.Unreported(), 0)) })
 	return d, err
 }
 
@@ -204,62 +201,50 @@ func (a *Ahead) Name() string { return a.ring.Name() }
 func (a *Ahead) Check() error { return a.ring.Check() }
 
 // Flush tells Redis of everything that was granted before. Use it in tests, and before a program is suspended. Its error
-// says how many permits are not reported: they stay, and are sent again. Cost: one round trip for up to 512 subjects.
-func (a *Ahead) Flush(ctx context.Context) error {
-	var err error
-	for all, round := false, 0; !all && round < flushRounds && ctx.Err() == nil; round++ {
-		all, err = a.flush(ctx)
+// says how many permits are not reported: they stay, and are sent again. Cost: one round trip for up to 4096 subjects.
+func (a *Ahead) Flush(ctx context.Context) (err error) {
+	var left []*aheadSubject
+	a.each(func(s *aheadSubject) {
+		if s.Unreported() > 0 {
+			left = append(left, s)
+		}
+	})
+	for range flushRounds {
+		if left, err = a.flush(ctx, left); err != nil || len(left) == 0 {
+			break
+		}
+		err = errStillOnItsWay
 	}
-	if err = cmp.Or(err, ctx.Err()); err == nil {
-		return nil
-	}
-	if left := a.Unreported(); left > 0 {
-		return fmt.Errorf("loader: %s: %d permits granted ahead of Redis are not reported: %w", a.Name(), left, err)
+	if permits := a.Unreported(); err != nil && permits > 0 {
+		return fmt.Errorf("loader: %s: %d permits granted ahead of Redis are not reported: %w", a.Name(), permits, err)
 	}
 	return nil
 }
 
-// flush waits for what is on its way, and reports the rest. all is false if anything was lost, or boarded a question of
-// another caller meanwhile.
-func (a *Ahead) flush(ctx context.Context) (all bool, err error) {
-	var unreported []*aheadSubject
-	var flights []*flight
-	a.each(func(s *aheadSubject) {
-		if s.unreported() > 0 {
-			unreported = append(unreported, s)
-		}
-		if s.flight != nil {
-			flights = append(flights, s.flight)
-		}
-	})
-	all = true
-	for _, f := range flights { // what they report is not ours to send again
-		err = cmp.Or(f.wait(ctx), err)
-		all = all && err == nil && !f.lost
-	}
-	for batch := range slices.Chunk(unreported, maxReports) {
-		if ctx.Err() != nil {
-			return false, cmp.Or(err, ctx.Err())
-		}
-		reported, errOfBatch := a.report(ctx, batch)
-		if all = all && reported; errOfBatch != nil {
-			return false, errOfBatch
-		}
-	}
-	if !all {
-		err = cmp.Or(err, errStillOnItsWay)
-	}
-	return all, err
-}
-
 var errStillOnItsWay = errors.New("other callers' questions took them along, and had no answer")
+
+// flush reports subjects, and waits for what is on its way already. It returns those: it may be lost.
+func (a *Ahead) flush(ctx context.Context, subjects []*aheadSubject) (onTheirWay []*aheadSubject, err error) {
+	for batch := range slices.Chunk(subjects, maxReports) {
+		busy, err := a.report(ctx, batch, math.MaxInt64)
+		for s, flight := range busy {
+			onTheirWay, err = append(onTheirWay, s), cmp.Or(err, flight.wait(ctx))
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return onTheirWay, nil
+}
 
 // Close tells Redis of everything that was granted ahead. Use it when the program ends, with a deadline. From then on
 // Redis decides about each call. The error says how many permits are not reported: they stay uncounted, as those of a
 // process that dies. Cost: as Flush.
 func (a *Ahead) Close(ctx context.Context) error {
 	for i := range a.shards {
-		a.shards[i].close()
+		a.shards[i].mu.Lock()
+		a.shards[i].closed = true
+		a.shards[i].mu.Unlock()
 	}
 	defer a.queue.close()
 	return a.Flush(ctx)
@@ -268,7 +253,7 @@ func (a *Ahead) Close(ctx context.Context) error {
 // Unreported returns how many permits were granted ahead of Redis that it has not confirmed. Use it for metrics, every
 // few seconds. Cost: nothing is sent; every subject is looked at.
 func (a *Ahead) Unreported() (permits int64) {
-	a.each(func(s *aheadSubject) { permits += s.unreported() })
+	a.each(func(s *aheadSubject) { permits += s.Unreported() })
 	return permits
 }
 

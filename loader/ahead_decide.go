@@ -73,18 +73,18 @@ func (a *Ahead) decideHere(shard *aheadShard, subject string, n int64) (d Decisi
 		d.CountsFor = a.counts
 		return d, true
 	}
-	before := s.unsent
-	if !s.grant(n, a.most) {
+	before := s.Unsent
+	if !s.Grant(n, a.most) {
 		return d, false
 	}
 	if before == 0 {
 		s.oldest = now
 	}
-	if half := (a.most + 1) / 2; before == 0 || before < half && s.unsent >= half {
-		a.queueUp(shard, s)
+	if half := (a.most + 1) / 2; before == 0 || before < half && s.Unsent >= half {
+		a.queueUp(s)
 	}
 	return Decision{
-		Granted: true, Permits: n, Ahead: true, Remaining: max(s.remaining-s.unreported(), 0),
+		Granted: true, Permits: n, Ahead: true, Remaining: max(s.Remaining-s.Unreported(), 0),
 		ResetAfter: a.counts, CountsFor: a.counts, Limit: s.last.Limit,
 		Now: s.last.Now.Add((now - s.asked).Truncate(time.Microsecond)),
 	}, true
@@ -100,13 +100,12 @@ func (a *Ahead) board(shard *aheadShard, subject string, q *question) (*aheadSub
 		s = shard.add(subject)
 	}
 	switch {
-	case s == nil, shard.closed && s.unreported() == 0:
+	case s == nil, shard.closed && s.Unreported() == 0:
 		return nil, nil
 	case s.flight != nil:
 		return nil, s.flight
 	}
-	q.reported = s.take(a.clock())
-	a.unqueue(shard, s)
+	q.reported = s.takeOff(a.clock())
 	return s, nil
 }
 
@@ -130,25 +129,15 @@ func (a *Ahead) land(s *aheadSubject) {
 	shard := a.shard(s.subject)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
-	f, r := s.flight, s.flight.request
+	f := s.flight
 	defer close(f.done)
-	if r != nil && r.call.ended && r.call.err == nil {
+	if r := f.request; r != nil && r.call.ended && r.call.err == nil {
 		s.answered(r.limiter.decisionOf(&r.call), r.question.permits)
 	} else {
-		s.lost()
-		f.lost = true
+		s.oldest = f.oldest
+		s.Lost()
 	}
-	if s.unsent > 0 {
-		a.queueUp(shard, s)
-	}
-}
-
-// wait waits for the end of a flight, or of the context, whose error it returns.
-func (f *flight) wait(ctx context.Context) error {
-	select {
-	case <-f.done:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
+	if s.flight = nil; s.Unsent > 0 {
+		a.queueUp(s)
 	}
 }

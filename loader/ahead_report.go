@@ -2,11 +2,8 @@ package loader
 
 import (
 	"cmp"
-	"container/heap"
 	"context"
-	"math"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -15,63 +12,47 @@ import (
 // maxReports is how many subjects are reported in one round trip.
 const maxReports = 4096
 
-// reportQueue is the subjects that have something to report: those of each shard in a heap, the one that is due first
-// at its top. A goroutine reports them, while there are any.
+// reportQueue is the subjects that have something to report, in the order in which they are due. A goroutine reports
+// them, while there are any. It skips those that are due later by now: they are in the queue again.
 type reportQueue struct {
-	length  atomic.Int64
-	running atomic.Bool
-	closed  atomic.Bool
-	until   atomic.Int64  // when the goroutine looks again, by the clock of the Ahead
+	mu      sync.Mutex
+	urgent  []dueReport // due at once
+	waiting []dueReport
+	running bool
+	closed  bool
 	wake    chan struct{} // receives a value when it should look at once
 }
 
-// dueSubjects is a heap for container/heap.
-type dueSubjects []*aheadSubject
-
-func (h dueSubjects) Len() int           { return len(h) }
-func (h dueSubjects) Less(i, j int) bool { return h[i].due < h[j].due }
-func (h dueSubjects) Swap(i, j int)      { h[i], h[j] = h[j], h[i]; h[i].place, h[j].place = i+1, j+1 }
-func (h *dueSubjects) Push(s any) {
-	*h = append(*h, s.(*aheadSubject))
-	(*h)[len(*h)-1].place = len(*h)
-}
-func (h *dueSubjects) Pop() any {
-	last := len(*h) - 1
-	s := (*h)[last]
-	(*h)[last], *h, s.place = nil, (*h)[:last], 0
-	return s
+type dueReport struct {
+	*aheadSubject
+	at time.Duration
 }
 
-// queueUp queues a subject of a locked shard: it is due Every after the oldest grant, or at once if half of what may be
-// ahead is used; after a report that was lost, not before Every has passed again.
-func (a *Ahead) queueUp(shard *aheadShard, s *aheadSubject) {
-	due := s.oldest + a.every
-	if s.unsent >= (a.most+1)/2 {
-		due = s.oldest
+// queueUp queues a subject: it is due Every after the oldest grant, or at once if half of what may be ahead is used;
+// after a report that was lost, not before Every has passed again.
+func (a *Ahead) queueUp(s *aheadSubject) {
+	if s.flight != nil {
+		return // its landing does
 	}
-	s.due = max(due, s.retry)
-	if s.place > 0 {
-		heap.Fix(&shard.waiting, s.place-1)
-	} else {
-		heap.Push(&shard.waiting, s)
-		a.queue.length.Add(1)
+	urgent := s.Unsent >= (a.most+1)/2 && s.retry == 0
+	if s.due = max(s.oldest+a.every, s.retry); urgent {
+		s.due = s.oldest
 	}
-	switch q := &a.queue; {
-	case !q.closed.Load() && q.running.CompareAndSwap(false, true):
-		go a.reportUntilIdle()
-	case s.due < time.Duration(q.until.Load()):
-		q.wakeUp()
-	}
-}
-
-// unqueue takes a subject of a locked shard out of the queue.
-func (a *Ahead) unqueue(shard *aheadShard, s *aheadSubject) {
-	if s.place == 0 {
+	q := &a.queue
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
 		return
 	}
-	heap.Remove(&shard.waiting, s.place-1)
-	if a.queue.length.Add(-1) == 0 {
-		a.queue.wakeUp()
+	if urgent {
+		q.urgent = append(q.urgent, dueReport{s, s.due})
+		q.wakeUp()
+	} else {
+		q.waiting = append(q.waiting, dueReport{s, s.due})
+	}
+	if !q.running {
+		q.running = true
+		go a.reportUntilIdle()
 	}
 }
 
@@ -83,67 +64,62 @@ func (q *reportQueue) wakeUp() {
 }
 
 func (q *reportQueue) close() {
-	q.closed.Store(true)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.closed, q.urgent, q.waiting = true, nil, nil
 	q.wakeUp()
 }
 
-// takeDue takes subjects that are due, and returns when the next one is.
-func (a *Ahead) takeDue(now time.Duration) (due []*aheadSubject, next time.Duration) {
-	next = math.MaxInt64
-	for i := range a.shards {
-		shard := &a.shards[i]
-		shard.mu.Lock()
-		for len(shard.waiting) > 0 && shard.waiting[0].due <= now && len(due) < maxReports {
-			due = append(due, heap.Pop(&shard.waiting).(*aheadSubject))
+// take takes subjects that are due, and returns when the next one is. It reports idle if there are none.
+func (q *reportQueue) take(now time.Duration) (due []*aheadSubject, next time.Duration, idle bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, queue := range []*[]dueReport{&q.urgent, &q.waiting} {
+		for len(*queue) > 0 && (*queue)[0].at <= now && len(due) < maxReports {
+			due = append(due, (*queue)[0].aheadSubject)
+			(*queue)[0] = dueReport{}
+			*queue = (*queue)[1:]
 		}
-		if len(shard.waiting) > 0 {
-			next = min(next, shard.waiting[0].due)
-		}
-		shard.mu.Unlock()
 	}
-	a.queue.length.Add(-int64(len(due)))
-	return due, next
+	switch {
+	case len(due) > 0:
+	case len(q.waiting) > 0:
+		next = q.waiting[0].at
+	default:
+		q.running, idle = false, true
+	}
+	return due, next, idle
 }
 
 // reportUntilIdle reports what is due, until there is nothing left to report.
 func (a *Ahead) reportUntilIdle() {
-	q := &a.queue
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		q.until.Store(math.MaxInt64) // what is queued from here on wakes it
-		due, next := a.takeDue(a.clock())
+		now := a.clock()
+		due, next, idle := a.queue.take(now)
 		switch {
-		case len(due) > 0:
-			a.reportDue(due)
-			continue
-		case q.closed.Load():
+		case idle:
 			return
-		case q.length.Load() == 0:
-			if q.running.Store(false); q.length.Load() == 0 || !q.running.CompareAndSwap(false, true) {
-				return
-			}
+		case len(due) > 0:
+			a.reportDue(due, now)
 			continue
 		}
-		q.until.Store(int64(next))
-		timer.Reset(next - a.clock())
+		timer.Reset(next - now)
 		select {
 		case <-timer.C:
-		case <-q.wake:
+		case <-a.queue.wake:
 		}
 	}
 }
 
 // reportDue reports subjects of the queue, those of each node by themselves: one that does not answer delays no other.
 // A panic of a hook or an observer is logged.
-func (a *Ahead) reportDue(due []*aheadSubject) {
+func (a *Ahead) reportDue(due []*aheadSubject, now time.Duration) {
 	nodes := map[*redis.Client][]*aheadSubject{}
 	for _, s := range due {
-		node := (*redis.Client)(nil)
-		if _, single := a.ring.limits.nodes.(singleClient); !single {
-			key, _ := a.ring.key(s.subject)                           // it is one
-			node, _ = a.ring.limits.nodeOf(context.Background(), key) // without one, the report says why
-		}
+		key, _ := a.ring.key(s.subject)                            // it is one
+		node, _ := a.ring.limits.nodeOf(context.Background(), key) // without one, the report says why
 		nodes[node] = append(nodes[node], s)
 	}
 	var all sync.WaitGroup
@@ -151,63 +127,51 @@ func (a *Ahead) reportDue(due []*aheadSubject) {
 		all.Go(func() {
 			returned := false
 			defer func() { a.ring.limits.eventLog.panicked(caught(returned, recover())) }()
-			_, _ = a.report(context.Background(), subjects) // what is lost is in the queue again
+			_, _ = a.report(context.Background(), subjects, now) // what is lost is in the queue again
 			returned = true
 		})
 	}
 	all.Wait()
 }
 
-// report tells Redis of what is unsent about subjects. It returns the first error, and whether all were reported that
-// had something to report: about some, something else may be on its way.
-func (a *Ahead) report(ctx context.Context, subjects []*aheadSubject) (all bool, err error) {
+// report tells Redis of what is unsent about subjects that are due. It returns the first error, and the subjects about
+// which something else is on its way.
+func (a *Ahead) report(
+	ctx context.Context, subjects []*aheadSubject, now time.Duration,
+) (busy map[*aheadSubject]*flight, err error) {
 	reports := make([]*entry, 0, len(subjects))
-	taken := make([]*aheadSubject, 0, len(subjects))
-	defer func() {
-		for _, s := range taken {
-			a.land(s)
-		}
-	}()
-	all = true
+	busy = map[*aheadSubject]*flight{}
 	for _, s := range subjects {
-		if e, busy := a.newReport(s); e != nil {
-			reports, taken = append(reports, e), append(taken, s)
-		} else if busy {
-			all = false
+		if e, other := a.newReport(s, now); e != nil {
+			reports = append(reports, e)
+			defer a.land(s)
+		} else if other != nil {
+			busy[s] = other
 		}
 	}
-	l := a.ring.limits
-	bounded, cancel := l.withTimeout(ctx, l.timeoutOf(reports))
-	defer cancel()
+	a.ring.limits.do(ctx, reports)
 	for _, e := range reports {
-		e.start(ctx)
-		defer e.abort()
-		e.ctxEnded = true // no policy answers a report
-	}
-	l.runTogether(bounded, reports)
-	for _, e := range reports {
-		e.finish(ctx)
 		err = cmp.Or(err, e.err)
 	}
-	return all && err == nil, err
+	return busy, err
 }
 
-// newReport takes what is unsent about a subject. It returns nil if there is nothing, or if something else is on its
-// way.
-func (a *Ahead) newReport(s *aheadSubject) (e *entry, busy bool) {
+// newReport takes what is unsent about a subject. It returns nil if there is nothing, or if it is due later, and what
+// is on its way.
+func (a *Ahead) newReport(s *aheadSubject, now time.Duration) (*entry, *flight) {
 	shard := a.shard(s.subject)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
-	if s.unsent == 0 || s.flight != nil {
-		return nil, s.flight != nil
+	if s.Unsent == 0 || s.flight != nil || s.due > now {
+		return nil, s.flight
 	}
-	now := a.clock()
-	q := question{method: report, reported: s.take(now)}
-	a.unqueue(shard, s)
-	s.retry = now + a.every // unless it is answered
-	e = &entry{report: unreported, request: a.ring.request(s.subject, q)}
+	sent := a.clock()
+	q := question{method: report, reported: s.takeOff(sent)}
+	s.retry = sent + a.every // unless it is answered
+	e := &entry{report: unreported, request: a.ring.request(s.subject, q)}
+	e.noPolicy = true
 	s.flight.request = &e.request
 	e.observation = a.ring.watch(s.subject, q)
 	e.observation.setReport(&e.request, s.flight.age())
-	return e, false
+	return e, nil
 }

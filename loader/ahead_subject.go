@@ -1,29 +1,27 @@
 package loader
 
 import (
+	"context"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/sluice-redis/sluice/internal/ahead"
 )
 
-// aheadSubject is what an Ahead knows about one subject. docs/guarantees.md has the rule, and why it holds. There u is
-// what unreported returns; it changes together with the last answer, under the lock of the shard.
+// aheadSubject is what an Ahead knows about one subject, under the lock of its shard.
 type aheadSubject struct {
-	subject  string
-	unsent   int64         // permits granted here that are in no report
-	oldest   time.Duration // when the first of them was granted
-	inFlight int64         // permits in the report or the question on its way
-	flight   *flight       // nil: nothing is on its way
-
-	due   time.Duration // when it is to be reported
-	place int           // in the queue of its shard, from 1; 0: it is not in it
-	retry time.Duration // no report before then, because the last one was lost
+	ahead.Account
+	subject string
+	oldest  time.Duration // when the first of what is unsent was granted
+	flight  *flight       // nil: nothing is on its way
+	due     time.Duration // when it is to be reported
+	retry   time.Duration // no report before then, because the last one was lost
 
 	// The last answer.
-	last      lastAnswer
-	remaining int64         // permits that were left behind what it charged; 0 also if there is no answer yet
-	asked     time.Duration // when it was asked for
-	denied    int64         // that many permits were denied, for last.Wait; 0: none
+	last   lastAnswer
+	asked  time.Duration // when it was asked for
+	denied int64         // that many permits were denied, for last.Wait; 0: none
 }
 
 // lastAnswer is the parts of a Decision that are kept.
@@ -33,68 +31,56 @@ type lastAnswer struct {
 	Now              time.Time
 }
 
-// flight is one report or question on its way to Redis. Callers who need its answer wait for done.
+// flight is one report or question on its way to Redis.
 type flight struct {
 	sent    time.Duration
 	oldest  time.Duration // of what it reports
 	request *request      // nil until it is made
 	void    bool          // its answer is out of date when it comes
-
-	done chan struct{} // closed when lost is set
-	lost bool          // there is no answer
+	done    chan struct{} // closed when it has ended
 }
 
 // age returns how old the oldest permit was when it was sent.
 func (f *flight) age() time.Duration { return f.sent - f.oldest }
 
-func (s *aheadSubject) unreported() int64 { return s.unsent + s.inFlight }
-
-// grant grants n permits ahead of Redis. It reports false if Redis has to be asked: the last answer left no room for all
-// that is unreported, or that would be more than most.
-func (s *aheadSubject) grant(n, most int64) bool {
-	if n > min(s.remaining, most)-s.unreported() {
-		return false
+// wait waits for the end of a flight, or of the context, whose error it returns.
+func (f *flight) wait(ctx context.Context) error {
+	select {
+	case <-f.done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
-	s.unsent += n
-	return true
 }
 
-// take begins a flight with all that is unsent.
-func (s *aheadSubject) take(now time.Duration) (reported int64) {
-	if s.unsent == 0 {
+// takeOff begins a flight with all that is unsent.
+func (s *aheadSubject) takeOff(now time.Duration) (reported int64) {
+	if s.Unsent == 0 {
 		s.oldest = now
 	}
 	s.flight = &flight{done: make(chan struct{}), sent: now, oldest: s.oldest}
-	s.inFlight, s.unsent = s.unsent, 0
-	return s.inFlight
+	return s.Take()
 }
 
-// answered ends a flight with the answer to a question for this many permits, 0 for a report.
+// answered takes the answer to a question for this many permits, 0 for a report.
 func (s *aheadSubject) answered(d Decision, permits int64) {
+	s.Answered(d.Remaining)
 	s.last = lastAnswer{d.Wait, d.ResetAfter, d.Limit, d.Now}
-	s.remaining, s.asked, s.denied = d.Remaining, s.flight.sent, 0
+	s.asked, s.denied, s.retry = s.flight.sent, 0, 0
 	if !d.Granted && d.Wait > 0 {
 		s.denied = max(permits, 1)
 	}
 	if s.flight.void {
-		s.remaining, s.denied = 0, 0
+		s.forget()
 	}
-	s.flight, s.inFlight, s.retry = nil, 0, 0
 }
 
 // forget has Redis asked at the next call: what it said is out of date.
 func (s *aheadSubject) forget() {
-	s.remaining, s.denied = 0, 0
+	s.Remaining, s.denied = 0, 0
 	if s.flight != nil {
 		s.flight.void = true
 	}
-}
-
-// lost ends a flight without an answer. What it reported is unsent again: Redis may count it twice.
-func (s *aheadSubject) lost() {
-	s.oldest = s.flight.oldest
-	s.unsent += s.inFlight
-	s.flight, s.inFlight = nil, 0
 }
 
 // denies returns the last answer if it still denies this many permits.
@@ -106,7 +92,7 @@ func (s *aheadSubject) denies(n int64, now time.Duration) (Decision, bool) {
 	if since >= s.last.Wait {
 		return Decision{}, false
 	}
-	d := Decision{Remaining: s.remaining}
+	d := Decision{Remaining: s.Remaining}
 	d.Wait, d.ResetAfter, d.Limit, d.Now = s.last.Wait, s.last.ResetAfter, s.last.Limit, s.last.Now
 	return d.later(since), true
 }
@@ -123,8 +109,7 @@ const (
 type aheadShard struct {
 	mu       sync.Mutex
 	subjects map[string]*aheadSubject
-	size     int         // bytes
-	waiting  dueSubjects // to be reported
+	size     int // bytes
 	closed   bool
 }
 
@@ -136,7 +121,7 @@ func (shard *aheadShard) add(subject string) *aheadSubject {
 		if tries++; shard.size+size <= maxSize || tries > evictionTries+size/aheadSubjectSize {
 			break
 		}
-		if s.unsent == 0 && s.flight == nil {
+		if s.Unsent == 0 && s.flight == nil {
 			delete(shard.subjects, other)
 			shard.size -= aheadSubjectSize + len(other)
 		}
@@ -148,11 +133,4 @@ func (shard *aheadShard) add(subject string) *aheadSubject {
 	shard.subjects[s.subject] = s
 	shard.size += size
 	return s
-}
-
-// close leaves what is unreported, and lets Redis decide about everything else.
-func (shard *aheadShard) close() {
-	shard.mu.Lock()
-	defer shard.mu.Unlock()
-	shard.closed = true
 }

@@ -133,6 +133,12 @@ func TestAheadReports(t *testing.T) {
 		if e := p.last(); e.Method != "AllowN" || e.Reported != 4 || e.Permits != 7 {
 			t.Errorf("event %+v", e)
 		}
+		time.Sleep(200 * time.Millisecond)
+		p.take(1, true, true)
+		time.Sleep(200 * time.Millisecond) // 400 ms after what the question took along
+		p.want(40, 1, 6)
+		time.Sleep(200 * time.Millisecond)
+		p.want(41, 0, 7)
 	})
 }
 
@@ -298,7 +304,7 @@ func TestServerAheadAtOnce(t *testing.T) {
 	}
 }
 
-// What is reported leaves the queue at once, and the goroutine ends with the last of it.
+// The goroutine ends when what it waited for is reported, by itself or with the report of a question.
 func TestAheadIsIdle(t *testing.T) {
 	aheadOf(t, func(p *aheadTest) {
 		p.take(1, true, false)
@@ -310,11 +316,13 @@ func TestAheadIsIdle(t *testing.T) {
 				t.Errorf("%d queued, running %t", queued, running)
 			}
 			must(t, p.ahead.Flush(background))
+			time.Sleep(400 * time.Millisecond)
 			synctest.Wait()
 			if queued, running := p.ahead.Queued(); queued != 0 || running {
 				t.Errorf("%d queued after Flush, running %t", queued, running)
 			}
 		}
+		p.want(55, 0, 19)
 	})
 }
 

@@ -81,20 +81,27 @@ func (b *Batch) Do(ctx context.Context) ([]*Result, error) {
 	if b.limits == nil {
 		return nil, &ArgumentError{Argument: "Batch", Want: "one that Loader.Batch made"}
 	}
-	bounded, cancel := b.limits.withTimeout(ctx, b.limits.timeoutOf(entries))
+	b.limits.do(ctx, entries)
+	results := make([]*Result, len(entries))
+	errs := make([]error, len(entries))
+	for i, e := range entries {
+		results[i], errs[i] = e.result(), e.err
+	}
+	return results, errors.Join(errs...)
+}
+
+// do sends entries, and sets what became of them.
+func (l *Loader) do(ctx context.Context, entries []*entry) {
+	bounded, cancel := l.withTimeout(ctx, l.timeoutOf(entries))
 	defer cancel()
 	for _, e := range entries {
 		e.start(ctx)
 		defer e.abort()
 	}
-	b.limits.runTogether(bounded, entries)
-	results := make([]*Result, len(entries))
-	errs := make([]error, len(entries))
-	for i, e := range entries {
+	l.runTogether(bounded, entries)
+	for _, e := range entries {
 		e.finish(ctx)
-		results[i], errs[i] = e.result(), e.err
 	}
-	return results, errors.Join(errs...)
 }
 
 // entry is one request of a batch.
@@ -146,8 +153,8 @@ func (e *entry) result() *Result {
 // coreOf returns the core of a limiter of this Loader, for an entry of a Batch or an All.
 func (l *Loader) coreOf(limiter Limiter, entry int) (core, error) {
 	want := "one that the same Loader made"
-	if ahead, ok := limiter.(*Ahead); ok && ahead != nil {
-		limiter = ahead.ring
+	if process, ok := limiter.(*Ahead); ok && process != nil {
+		limiter = process.ring
 	}
 	switch made := limiter.(type) {
 	case *Leased:

@@ -37,7 +37,9 @@ func ReachAfter(rounds int, max int64) int64 {
 	return g.reach
 }
 
-// Queued returns how many subjects wait to be reported, and whether a goroutine waits with them.
+// Queued returns how many reports wait, and whether a goroutine waits with them.
 func (a *Ahead) Queued() (subjects int, running bool) {
-	return int(a.queue.length.Load()), a.queue.running.Load()
+	a.queue.mu.Lock()
+	defer a.queue.mu.Unlock()
+	return len(a.queue.urgent) + len(a.queue.waiting), a.queue.running
 }

@@ -27,7 +27,7 @@ type request struct {
 
 	call        call
 	argumentErr error // the question cannot be asked
-	ctxEnded    bool  // the context had ended before it was asked
+	noPolicy    bool  // no policy answers: the context had ended before it was asked, or nobody waits for the answer
 	considered  bool  // whether it is answered without the server
 	answered    bool
 	pending     *pendingDenial // nil: denials are not cached
@@ -151,7 +151,7 @@ func (r *request) start(ctx context.Context) context.Context {
 	if !r.inWait {
 		ctx = r.observation.begin(ctx)
 	}
-	r.ctxEnded = ctx.Err() != nil
+	r.noPolicy = r.noPolicy || ctx.Err() != nil
 	r.answerHere()
 	return ctx
 }
@@ -207,7 +207,7 @@ func (r *request) takeOutcome(ctx context.Context) {
 		r.decision.setGrant(r.call.key(), r.question)
 	}
 	r.pending.save(r.decision, r.err)
-	if r.err != nil && !r.ctxEnded {
+	if r.err != nil && !r.noPolicy {
 		q := r.question
 		q.permits = q.amount()
 		r.decision, r.err = r.limiter.fallBack(ctx, r.call.key(), q, r.err)

@@ -131,7 +131,7 @@ func (p *Policies) File() *File { return p.current.Load().file }
 func (p *Policies) Loader() *loader.Loader { return p.limits }
 
 // Close ends the reading of the file. The limits stay as they are, but none is ahead of Redis any more: what was granted
-// ahead is reported, within 5 s. Its error says what is not. Cost: one round trip for up to 512 subjects.
+// ahead is reported, within 5 s. Its error says what is not. Cost: one round trip for up to 4096 subjects.
 func (p *Policies) Close() error {
 	p.stopOnce.Do(func() { close(p.stop) })
 	p.stopped.Wait()

@@ -1,4 +1,4 @@
-package loader
+package ahead
 
 import (
 	"fmt"
@@ -23,12 +23,12 @@ type searched struct {
 
 // searchedProcess is an Ahead, and its message on the way.
 type searchedProcess struct {
-	unsent, inFlight, remaining int64
-	message                     searchedMessage
-	reported, permits           int64 // of the message
-	answer                      int64 // permits that were left
-	allowed                     bool  // of permits
-	refused                     bool  // by the last answer
+	Account
+	message           searchedMessage
+	reported, permits int64 // of the message
+	answer            int64 // permits that were left
+	allowed           bool  // of permits
+	refused           bool  // by the last answer
 }
 
 type searchedMessage int
@@ -43,19 +43,6 @@ const (
 type searchedRule struct {
 	limit                                               int64
 	notCharged, roomIgnored, lossDropped, flightIgnored bool
-}
-
-// subject makes what the process knows as the code has it.
-func (p searchedProcess) subject() *aheadSubject {
-	s := &aheadSubject{unsent: p.unsent, inFlight: p.inFlight, remaining: p.remaining}
-	if p.message != none {
-		s.flight = &flight{}
-	}
-	return s
-}
-
-func (p *searchedProcess) keep(s *aheadSubject) {
-	p.unsent, p.inFlight, p.remaining = s.unsent, s.inFlight, s.remaining
 }
 
 // next calls visit with each state that can follow.
@@ -86,15 +73,15 @@ func (st searched) next(b searchedRule, deaths int64, visit func(searched)) {
 // callStep is an Allow: it is granted ahead, or asks.
 func callStep(st *searched, i int, b searchedRule) bool {
 	p := &st.processes[i]
-	s := p.subject()
-	if b.roomIgnored && s.remaining == 0 && (p.refused || p.answer > 0) {
-		s.remaining = 1
+	seen := p.Account
+	if b.roomIgnored && seen.Remaining == 0 && (p.refused || p.answer > 0) {
+		seen.Remaining = 1
 	}
 	if b.flightIgnored {
-		s.inFlight = 0
+		seen.InFlight = 0
 	}
-	if s.grant(1, searchedMost) {
-		p.unsent = s.unsent
+	if seen.Grant(1, searchedMost) {
+		p.Unsent = seen.Unsent
 		st.granted++
 		return true
 	}
@@ -107,14 +94,12 @@ func callStep(st *searched, i int, b searchedRule) bool {
 
 // send takes a report on its way, with a question for so many permits.
 func (p *searchedProcess) send(permits int64) {
-	s := p.subject()
-	p.reported, p.permits, p.message = s.take(0), permits, sentAway
-	p.keep(s)
+	p.reported, p.permits, p.message = p.Take(), permits, sentAway
 }
 
 func reportStep(st *searched, i int, _ searchedRule) bool {
 	p := &st.processes[i]
-	if p.unsent == 0 || p.message != none {
+	if p.Unsent == 0 || p.message != none {
 		return false
 	}
 	p.send(0)
@@ -146,9 +131,7 @@ func deliverStep(st *searched, i int, _ searchedRule) bool {
 	if p.allowed {
 		st.granted += p.permits
 	}
-	s := p.subject()
-	s.answered(Decision{Granted: p.allowed, Remaining: p.answer, Wait: 1}, p.permits)
-	p.keep(s)
+	p.Answered(p.answer)
 	p.message, p.refused = none, p.answer == 0
 	return true
 }
@@ -162,11 +145,9 @@ func loseStep(st *searched, i int, b searchedRule) bool {
 	if p.message == sentAway {
 		st.strays[i] = p.reported + p.permits
 	}
-	s := p.subject()
-	if s.lost(); b.lossDropped {
-		s.unsent -= p.reported
+	if p.Lost(); b.lossDropped {
+		p.Unsent -= p.reported
 	}
-	p.keep(s)
 	p.message = none
 	return true
 }
@@ -193,7 +174,7 @@ func search(b searchedRule, deaths int64) (most, beyond int64) {
 }
 
 // No order of events grants more than the limit and what is ahead: docs/guarantees.md.
-func TestAheadRule(t *testing.T) {
+func TestRule(t *testing.T) {
 	for _, c := range []struct{ limit, deaths, want int64 }{
 		{2, 0, 3}, {2, 2, 3}, {3, 0, 4}, {3, 1, 5}, {3, 2, 5}, {4, 2, 6},
 	} {
@@ -204,7 +185,7 @@ func TestAheadRule(t *testing.T) {
 }
 
 // Without any part of the rule the bound is broken.
-func TestAheadRuleNeedsItsParts(t *testing.T) {
+func TestRuleNeedsItsParts(t *testing.T) {
 	for _, b := range []searchedRule{
 		{limit: 3, notCharged: true}, {limit: 3, roomIgnored: true},
 		{limit: 3, lossDropped: true}, {limit: 3, flightIgnored: true},
@@ -214,16 +195,5 @@ func TestAheadRuleNeedsItsParts(t *testing.T) {
 				t.Error("the bound holds without it")
 			}
 		})
-	}
-}
-
-// An answer to a question that was sent before a Reset says nothing about what came after it.
-func TestAheadForgets(t *testing.T) {
-	s := &aheadSubject{remaining: 9}
-	s.take(0)
-	s.forget()
-	s.answered(Decision{Remaining: 5, Wait: 1}, 6)
-	if s.grant(1, 10) || s.denied != 0 {
-		t.Errorf("%+v", s)
 	}
 }
