@@ -304,6 +304,49 @@ func TestServerAheadAtOnce(t *testing.T) {
 	}
 }
 
+// Reports find the node of each subject, also where scripts were flushed, and wait for none that does not answer.
+func TestServerAheadOnEachDeployment(t *testing.T) {
+	eachDeployment(t, func(t *testing.T, d deployment) {
+		limits := loader.New(d.rdb, loader.Timeout(10*time.Second))
+		ring := limits.SliceRing("x", []loader.Limit{loader.PerMinute(100)})
+		a, err := ring.Ahead(loader.AheadOptions{Processes: 1, Error: 0.2, Every: 10 * time.Millisecond})
+		must(t, err)
+		grant := func(n int64) {
+			for i := range 40 {
+				must(t, errOf(a.AllowN(background, fmt.Sprint(i), n)))
+			}
+		}
+		charged := func() (permits int64) {
+			for i := range 40 {
+				seen, err := ring.Peek(background, fmt.Sprint(i))
+				must(t, err)
+				permits += 100 - seen.Remaining
+			}
+			return permits
+		}
+		grant(1)
+		grant(3)
+		d.flush(t)
+		await(t, func() bool { return a.Unreported() == 0 })
+		grant(2)
+		must(t, a.Flush(background))
+		if n := charged(); n != 6*40 {
+			t.Errorf("%d charged, want %d", n, 6*40)
+		}
+		if d.name != "ClusterClient" {
+			return
+		}
+		must(t, d.nodes[0].Do(background, "CLIENT", "PAUSE", 60_000, "WRITE").Err())
+		grant(1)
+		await(t, func() bool { return a.Unreported() < 40 })
+		must(t, d.nodes[0].Do(background, "CLIENT", "UNPAUSE").Err())
+		await(t, func() bool { return a.Unreported() == 0 })
+		if n := charged(); n != 7*40 {
+			t.Errorf("%d charged, want %d", n, 7*40)
+		}
+	})
+}
+
 // The goroutine ends when what it waited for is reported, by itself or with the report of a question.
 func TestAheadIsIdle(t *testing.T) {
 	aheadOf(t, func(p *aheadTest) {
