@@ -113,8 +113,8 @@ func (a *Ahead) reportUntilIdle() {
 	}
 }
 
-// reportDue reports subjects of the queue, those of each node by themselves: one that does not answer delays no other.
-// A panic of a hook or an observer is logged.
+// reportDue reports subjects of the queue, those of each node by themselves: one that does not answer delays the others
+// by Every. A panic of a hook or an observer is logged.
 func (a *Ahead) reportDue(due []*aheadSubject, now time.Duration) {
 	nodes := map[*redis.Client][]*aheadSubject{}
 	for _, s := range due {
@@ -122,16 +122,27 @@ func (a *Ahead) reportDue(due []*aheadSubject, now time.Duration) {
 		node, _ := a.ring.limits.nodeOf(context.Background(), key) // without one, the report says why
 		nodes[node] = append(nodes[node], s)
 	}
-	var all sync.WaitGroup
+	ended := make(chan struct{}, len(nodes))
 	for _, subjects := range nodes {
-		all.Go(func() {
+		go func() {
 			returned := false
-			defer func() { a.ring.limits.eventLog.panicked(caught(returned, recover())) }()
+			defer func() {
+				a.ring.limits.eventLog.panicked(caught(returned, recover()))
+				ended <- struct{}{}
+			}()
 			_, _ = a.report(context.Background(), subjects, now) // what is lost is in the queue again
 			returned = true
-		})
+		}()
 	}
-	all.Wait()
+	patience := time.NewTimer(a.every)
+	defer patience.Stop()
+	for range nodes {
+		select {
+		case <-ended:
+		case <-patience.C:
+			return
+		}
+	}
 }
 
 // report tells Redis of what is unsent about subjects that are due. It returns the first error, and the subjects about
