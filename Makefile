@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all cover mutate fuzz soak-model chaos attack vectors bench
-.PHONY: attack-serve load serve envoy proxies playground test-playground clients clients-callers clients-python clients-node clients-bench
+.PHONY: audit-ahead attack-serve load serve envoy proxies playground test-playground clients clients-callers clients-python clients-node clients-bench
 .PHONY: generate tidy lint server clean
 
 # The race detector needs a C compiler. In CI a missing one is a failure, not a weaker test.
@@ -21,6 +21,7 @@ COUNT ?=
 FUZZ ?= 30s
 MODEL ?= 500000
 ATTACK ?= 5m
+AUDIT ?= 40s
 # Modules through which limits are declared.
 DOORS = $(wildcard grpclimit policy cmd/sluiced examples/frameworks)
 MODULES = $(shell go list -m -f '{{.Dir}}')
@@ -82,6 +83,10 @@ chaos: server ## Cluster, Ring and Sentinel under load while servers die and slo
 attack: server ## 11 kinds of faults for 5 minutes, or for ATTACK (30m: a soak); ATTACK_SEED=n repeats a run
 	go test $(RACE) ./internal/attack -run '^TestAttack$$' -v -count=1 -timeout 0 \
 		-attack=$(ATTACK) -seed=$(or $(ATTACK_SEED),0)
+
+audit-ahead: server ## Aheads at their worst for 40 s each, or for AUDIT; then without each part of their rule: is it noticed?
+	go test ./loader -run '^TestServerAheadAudit' -v -count=1 -ahead-audit=$(AUDIT)
+	@sh internal/ahead/without.sh
 
 attack-serve: server ## attacks on sluiced, a million new values among them: memory, and what other callers wait
 	cd cmd/sluiced && go test -run '^TestServerAttack$$' -v -count=1 -attack=5s -keys=1000000

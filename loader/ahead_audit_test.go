@@ -47,48 +47,110 @@ func TestServerAheadAudit(t *testing.T) {
 	}
 }
 
-func auditAheads(t *testing.T, limit int64, share float64, pause time.Duration) (asked int64, most int) {
-	const processes, window = 8, time.Second
-	server := redistest.Start(t)
-	admin := server.Client(t)
-	var current [processes]atomic.Pointer[aheadProcess]
-	start := func(i int) {
-		p := &aheadProcess{proxy: redistest.StartProxy(t, server.Addr)}
-		p.rdb = clientOf(t, options(p.proxy.Addr))
-		p.ring = loader.New(p.rdb, loader.Timeout(100*time.Millisecond), loader.ShareRoundTrips()).
-			SliceRing("x", []loader.Limit{{Permits: limit, Window: window}})
-		var err error
-		p.Ahead, err = p.ring.Ahead(loader.AheadOptions{Processes: processes, Error: share})
-		must(t, err)
-		current[i].Store(p)
-	}
-	a := audit{start: time.Now()}
-	ctx, cancel := context.WithTimeout(background, *aheadAudit)
+// The worst that the rule lets happen: eight processes with an answer that says that there is room grant what may be
+// ahead, have no reply and die; eight more do the same, and then all is used up.
+func TestServerAheadAuditOfDeaths(t *testing.T) {
+	const limit = 400
+	a := startAheads(t, limit, 1)
+	ctx, cancel := context.WithTimeout(background, *aheadAudit+4*aheadWindow)
 	defer cancel()
-	var wg sync.WaitGroup
-	var calls atomic.Int64
-	for i := range processes {
-		start(i)
+	a.resting.Store(true)
+	a.callAll(ctx, 0)
+	for ctx.Err() == nil {
+		for range 2 {
+			for i := range a.current {
+				a.replace(i)
+				must(t, errOf(a.current[i].Load().Allow(background, "s")))
+				a.current[i].Load().proxy.Swallow()
+			}
+			a.resting.Store(false)
+			time.Sleep(aheadWindow / 8)
+			a.resting.Store(true)
+		}
+		for i := range a.current {
+			a.current[i].Load().proxy.Pass()
+		}
+		a.resting.Store(false)
+		time.Sleep(aheadWindow)
+		a.resting.Store(true)
+		time.Sleep(aheadWindow * 5 / 4)
+	}
+	a.callers.Wait()
+	most := a.most(aheadWindow)
+	t.Logf("%d calls; at most %d in any window, of %d to %d", a.calls.Load(), most, limit, 2*limit)
+	if most > 2*limit || most < limit*3/2 {
+		t.Errorf("at most %d in a window: want up to %d, and not much less", most, 2*limit)
+	}
+}
+
+const aheadWindow = time.Second
+
+// aheads are the processes of an audit.
+type aheads struct {
+	*testing.T
+	audit
+	server  *redistest.Server
+	limit   int64
+	error   float64
+	current [8]atomic.Pointer[aheadProcess]
+	resting atomic.Bool // nobody calls
+	callers sync.WaitGroup
+	calls   atomic.Int64
+}
+
+func startAheads(t *testing.T, limit int64, share float64) *aheads {
+	a := &aheads{T: t, server: redistest.Start(t), limit: limit, error: share, audit: audit{start: time.Now()}}
+	for i := range a.current {
+		a.replace(i)
+	}
+	return a
+}
+
+// replace has a process die, which reports nothing any more, and starts another one.
+func (a *aheads) replace(i int) {
+	p := &aheadProcess{proxy: redistest.StartProxy(a.T, a.server.Addr)}
+	p.rdb = clientOf(a.T, options(p.proxy.Addr))
+	p.ring = loader.New(p.rdb, loader.Timeout(100*time.Millisecond), loader.ShareRoundTrips()).
+		SliceRing("x", []loader.Limit{{Permits: a.limit, Window: aheadWindow}})
+	var err error
+	p.Ahead, err = p.ring.Ahead(loader.AheadOptions{Processes: len(a.current), Error: a.error})
+	must(a.T, err)
+	if died := a.current[i].Swap(p); died != nil {
+		_ = died.rdb.Close()
+	}
+}
+
+// callAll starts six callers of each process, two of which ask Redis.
+func (a *aheads) callAll(ctx context.Context, pause time.Duration) {
+	for i := range a.current {
 		for caller := range 6 {
-			wg.Go(func() {
+			a.callers.Go(func() {
 				for ctx.Err() == nil {
-					for range 30 {
-						p := current[i].Load()
+					for n := 0; n < 30 && !a.resting.Load(); n++ {
+						p := a.current[i].Load()
 						limiter := loader.Limiter(p)
 						if caller < 2 {
 							limiter = p.ring
 						}
 						_ = a.note(func() (loader.Decision, error) { return limiter.Allow(ctx, "s") })
-						calls.Add(1)
+						a.calls.Add(1)
 					}
 					time.Sleep(time.Millisecond + rand.N(pause+1))
 				}
 			})
 		}
 	}
+}
+
+func auditAheads(t *testing.T, limit int64, share float64, pause time.Duration) (asked int64, most int) {
+	a := startAheads(t, limit, share)
+	admin := a.server.Client(t)
+	ctx, cancel := context.WithTimeout(background, *aheadAudit)
+	defer cancel()
+	a.callAll(ctx, pause)
 	for died := time.Now(); ctx.Err() == nil; time.Sleep(20 * time.Millisecond) {
-		i := rand.IntN(processes)
-		p := current[i].Load()
+		i := rand.IntN(len(a.current))
+		p := a.current[i].Load()
 		switch rand.IntN(8) {
 		case 0:
 			p.proxy.CutReplies(rand.IntN(3))
@@ -103,12 +165,11 @@ func auditAheads(t *testing.T, limit int64, share float64, pause time.Duration) 
 		default:
 			p.proxy.Pass()
 		}
-		if time.Since(died) > window/processes+window/40 { // at most so many die in a window
+		if time.Since(died) > aheadWindow/8+aheadWindow/40 { // at most so many die in a window
 			died = time.Now()
-			_ = p.rdb.Close() // it reports nothing any more
-			start(i)
+			a.replace(i)
 		}
 	}
-	wg.Wait()
-	return calls.Load(), a.most(window)
+	a.callers.Wait()
+	return a.calls.Load(), a.most(aheadWindow)
 }
