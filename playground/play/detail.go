@@ -95,7 +95,7 @@ func (r *Run) endReplay() {
 	}
 }
 
-// repeat makes a call again. One of ours that was denied is left out: it wrote nothing.
+// repeat makes a call again. One of ours that was denied is left out, unless it may have a report: it wrote nothing.
 func (l *lane) repeat(arrivals []arrival, c call) {
 	if c.outcome == denied && l.ours != nil && l.follows != reports {
 		l.redis.SetTime(l.scenario.serverTime(c.at))

@@ -51,10 +51,14 @@ func (l *lane) startProcesses() {
 	if l.most = math.MaxInt64; l.ours == nil {
 		return
 	}
-	if l.most = ahead.Share(limit, int(s.Processes), float64(s.Error)/100); l.most < 1 {
+	share := func(limit int64) int64 { return ahead.Share(limit, int(s.Processes), float64(s.Error)/100) }
+	if l.most = share(limit); l.most < 1 {
+		enough := 200 * s.Processes / s.Error
+		for share(enough) < 1 {
+			enough++
+		}
 		l.refused = fmt.Errorf("ahead with a limit of %d, processes %d, error %d %%: "+
-			"want a limit of %d, fewer processes or a larger error", limit, s.Processes, s.Error,
-			divideUp(200*s.Processes, s.Error))
+			"want a limit of %d, fewer processes or a larger error", limit, s.Processes, s.Error, enough)
 	}
 }
 

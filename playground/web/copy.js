@@ -16,7 +16,8 @@ const NAMES = {
 /** What a lane's call can be copied as. @returns {string[]} */
 export const languages = (lane, call) => {
   if (!call.keys.length) return []; // nothing was sent
-  return OURS.includes(lane.id) && !call.second && !isTheirs(call) ? ['redis-cli', 'Go', 'Python', 'Node'] : ['redis-cli'];
+  const isOurs = OURS.includes(lane.id) && !call.second && !isTheirs(call);
+  return isOurs ? ['redis-cli', 'Go', 'Python', 'Node'] : ['redis-cli'];
 };
 
 /** Loaders renew and report by themselves. */

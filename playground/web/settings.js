@@ -64,7 +64,7 @@ const MORE = [
   ['seed', 'Seed', null, 'of all randomness'],
 ];
 
-/** What follows a grant: of a slot, of a budget, of permits that are given back; of a process that tells Redis later. */
+/** What follows a grant: of a slot, of a budget, of permits that are given back, of a process that reports it. */
 const AFTER = [
   ['hold', 'Works for', TIMES, 'at least'],
   ['holdmax', 'Works up to', null, 'empty: the same'],
@@ -74,7 +74,7 @@ const AFTER = [
   ['actualmax', 'Actual up to', null, 'empty: the same'],
   ['unused', 'Given back', PERCENT, '% of granted'],
   ['processes', 'Processes', COUNTS.filter((n) => n <= 100), 'that grant ahead'],
-  ['error', 'Error', null, 'of ahead, % of limit'],
+  ['error', 'Error', [1, 2, 5, 10, 20, 50, 100], '% of limit, of ahead'],
 ];
 
 /** @type {Map<string, (invalid: string) => void>} what shows a parameter */
