@@ -22,6 +22,8 @@ export function links(count, seed = 1) {
     const link = new URLSearchParams();
     const chosen = Array.from({ length: 1 + random(4) }, () => lanes[random(lanes.length)]);
     link.set('lanes', [...new Set(chosen)].join(','));
+    link.set('processes', 1 + random(2));
+    link.set('error', pick(80, 100));
     const permits = 1 + random(20);
     const optional = {
       permits, window: pick('100ms', '1s', '2500ms', '1m'), burst: 1 + random(40), ahead: pick('1s', '250ms', '60s'),
@@ -31,7 +33,6 @@ export function links(count, seed = 1) {
       step: pick('500ms:-10s', '300ms:2s', '200ms:-100ms,600ms:1s'), bunch: pick('1s:12', '500ms:3'),
       paint: pick('0a', 'a0z', '5555zz00'), hold: pick('5ms', '300ms', '3s'), holdmax: '4s', lost: pick(5, 50),
       ttl: pick('50ms', '1s'), unused: pick(20, 100),
-      processes: 1 + random(3), error: pick(50, 100),
       actual: pick(0, 50, 180), actualmax: 250, calls: pick('100ms', '1ms,1ms,2ms,999.5ms'), seed: random(1e6),
     };
     for (const [name, value] of Object.entries(optional)) if (random(3) === 0) link.set(name, value);
