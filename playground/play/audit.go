@@ -128,6 +128,7 @@ type tally struct {
 	inOrder  []string             // the keys
 
 	calls      int
+	here       int // decided by processes
 	outcomes   [outcomes]int
 	firstError string
 	permits    int64
@@ -231,11 +232,7 @@ func (s *Scenario) promises(k *limiter) (promises []*promise) {
 	if k.follows == releases {
 		return []*promise{s.slotsPromise(k)}
 	}
-	limits := s.Limits[:1]
-	if k.severalWindows() {
-		limits = s.Limits
-	}
-	for _, limit := range limits {
+	for _, limit := range s.limitsOf(k) {
 		p := &promise{Limit: limit, more: limit.Permits, lasts: never}
 		if !k.severalWindows() { // which book nothing
 			p.ahead = s.Ahead
@@ -246,6 +243,9 @@ func (s *Scenario) promises(k *limiter) (promises []*promise) {
 			if p.more = s.Burst; s.Ahead > 0 {
 				p.more = p.Permits
 			}
+		case "ahead":
+			p.Permits += p.Permits * s.Error / 100
+			p.more = p.Permits
 		case "tutorial_bucket":
 			p.Permits *= 2
 		}
@@ -255,6 +255,14 @@ func (s *Scenario) promises(k *limiter) (promises []*promise) {
 		promises = append(promises, p)
 	}
 	return promises
+}
+
+// limitsOf returns the limits that a limiter takes.
+func (s *Scenario) limitsOf(k *limiter) []Limit {
+	if k.severalWindows() {
+		return s.Limits
+	}
+	return s.Limits[:1]
 }
 
 // slotsPromise returns what is promised of slots: so many at once. Where the server's clock steps on, leases end early,

@@ -14,7 +14,8 @@ type Detail struct {
 	At           int64      `json:"at"`
 	ServerTime   int64      `json:"server_time"` // microseconds since 1970
 	Client       int64      `json:"client"`
-	Second       bool       `json:"second"` // it ran the lane's second script
+	Process      int64      `json:"process,omitempty"` // that grants by itself; without Keys nothing was sent
+	Second       bool       `json:"second"`            // it ran the lane's second script
 	SHA1         string     `json:"sha1"`
 	Keys         []string   `json:"keys"`
 	Args         []Argument `json:"args"`
@@ -94,9 +95,9 @@ func (r *Run) endReplay() {
 	}
 }
 
-// repeat makes a call again. One of ours that was denied is left out: it wrote nothing.
+// repeat makes a call again. One of ours that was denied is left out, unless it may have a report: it wrote nothing.
 func (l *lane) repeat(arrivals []arrival, c call) {
-	if c.outcome == denied && l.ours != nil {
+	if c.outcome == denied && l.ours != nil && l.follows != reports {
 		l.redis.SetTime(l.scenario.serverTime(c.at))
 		return
 	}
@@ -108,12 +109,21 @@ func (l *lane) describeCall(index int, a arrival, c call) (Detail, error) {
 	if second := l.scriptFor(ending); c.purpose == ending && second != nil {
 		script, file, source = l.second, "scripts/"+second.File, second.Source
 	}
-	keys, args := l.words(a, c)
 	d := Detail{
-		Index: index, At: c.at, ServerTime: now, Client: a.client + 1, SHA1: sha1Of(script), Keys: keys,
+		Index: index, At: c.at, ServerTime: now, Client: a.client + 1, SHA1: sha1Of(script), Keys: []string{},
 		Second: c.purpose == ending,
 		Reply:  "", Commands: [][]string{}, Lines: []int{}, Stored: l.stored(),
 	}
+	if l.follows == reports {
+		d.Process = a.process + 1
+	}
+	if here, ok := l.decideHere(a, c); ok {
+		permits := map[outcome]int64{granted: here.permits}[here.outcome]
+		d.Reply = []Field{{"granted", permits}, {"remaining", here.remaining}, {"wait", here.wait}}
+		return d, nil
+	}
+	keys, args := l.words(a, c)
+	d.Keys = keys
 	for i, name := range l.argumentNames(c.purpose, len(args)) {
 		d.Args = append(d.Args, Argument{name, args[i]})
 	}
@@ -133,8 +143,12 @@ func (l *lane) describeCall(index int, a arrival, c call) (Detail, error) {
 	for _, command := range result.Commands[:min(len(result.Commands), mostShown)] {
 		d.Commands = append(d.Commands, printables(command.Args))
 	}
-	if _, err := answerTo(result); err != nil {
+	answer, err := answerTo(result)
+	if err != nil {
 		d.Error = shortened(err.Error())
+	}
+	if l.follows == reports {
+		l.answered(a, c, answer)
 	}
 	if result.Err == nil {
 		d.Reply = l.named(c.purpose, result.Reply)

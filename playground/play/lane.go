@@ -22,7 +22,11 @@ type lane struct {
 	second   *lua51.Script // for the calls that end a request
 	redis    *lua51.Redis
 	refused  error           // why the script is not called any more
-	commands []lua51.Command // of the last call
+	commands []lua51.Command // of the last call that was sent
+
+	processes map[[2]int64]*process // that grant by themselves: by process and client
+	every     int64                 // how old a grant may be that is in no report
+	most      int64                 // permits that a process may be ahead of Redis
 
 	next   int // arrivals before this one have come
 	coming coming
@@ -87,6 +91,7 @@ func (s *Scenario) newLane(id string) (*lane, error) {
 	if l.second = l.script; k.endsWith != nil {
 		l.second, err = lua51.Compile("scripts/"+k.endsWith.File, k.endsWith.Source)
 	}
+	l.startProcesses()
 	return l, err
 }
 
@@ -109,17 +114,23 @@ func (l *lane) words(a arrival, c call) (keys, args []string) {
 		name: "play", subject: s.subject(a.client), limits: s.Limits, burst: s.Burst, permits: a.permits,
 		maxWait: s.Ahead, id: id, client: "playground", ttl: s.TTL, purpose: c.purpose, actual: a.actual,
 	}
+	if l.follows == reports {
+		r.reported = l.processOf(a).InFlight
+	}
 	if l.ours != nil {
 		r.taken = s.serverTime(c.asked)
 		r.moment = r.taken + c.due - c.asked
 		return r.words(l.limiter)
 	}
 	limit, permits := s.Limits[0], l.permits(a)
+	switch {
+	case l.follows == reports:
+		permits = r.reported
+	case c.purpose == ending:
+		permits = -permits
+	}
 	if l.follows == releases {
 		limit.Window = s.TTL
-	}
-	if c.purpose == ending {
-		permits = -permits
 	}
 	args = decimals(limit.Permits, limit.Window, permits, startTime+c.at+l.skews[a.client])
 	return []string{r.key(l.code)}, append(args, id)
@@ -136,11 +147,15 @@ func (s *Scenario) serverTime(at int64) int64 {
 	return now
 }
 
-// decide runs the script for a call.
+// decide runs the script for a call, unless its process decides.
 func (l *lane) decide(a arrival, c call) (answer, error) {
 	l.redis.SetTime(l.scenario.serverTime(c.at))
 	if l.refused != nil {
 		return noAnswer, l.refused
+	}
+	if d, here := l.decideHere(a, c); here {
+		l.tally.here++
+		return d, nil
 	}
 	keys, args := l.words(a, c)
 	script := l.script
@@ -151,6 +166,9 @@ func (l *lane) decide(a arrival, c call) (answer, error) {
 	l.commands = result.Commands
 	l.refused = endedBy(result.Err)
 	answer, err := answerTo(result)
+	if l.follows == reports {
+		return l.answered(a, c, answer), err
+	}
 	if err == nil && c.purpose != asking {
 		return l.followed(c.purpose, answer, result.Reply), nil
 	}

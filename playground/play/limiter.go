@@ -50,6 +50,8 @@ var (
 	s4 string
 	//go:embed ways/counter.lua
 	counter string
+	//go:embed ways/cached_counter.lua
+	cachedCounter string
 )
 
 // limiters are all of them, in the order of the page.
@@ -62,6 +64,9 @@ var limiters = []limiter{
 	ours(new(sluice.TokenBucketV1()), "tb1", "Exact. The rate is stored in Redis, where an operator can change it."),
 	ours(new(sluice.SliceRingV1()), "sr1", "Several windows at once, all or nothing. Counts by slices of time.").
 		then(returns, new(sluice.SliceRingReturnV1())),
+	ours(new(sluice.SliceRingReportV1()), "sr1",
+		"A slice_ring whose processes grant by themselves and tell Redis later. Any window holds at most limit and error.").
+		named("ahead").then(reports, nil),
 	ours(new(sluice.BudgetV1()), "sr1", "Charges an estimate, and later what it did cost. A debt is paid off first.").
 		then(settles, new(sluice.BudgetSettleV1())),
 	ours(new(sluice.ConcurrencyV1()), "cc1", "At most so many at once. Who dies loses its slot when its lease ends.").
@@ -84,6 +89,9 @@ var limiters = []limiter{
 		"As RRateLimiter works: a counter beside the log of what comes back, by the client's clock. Skewed clocks break it."),
 	way("counter", "counter up and down", counter,
 		"Counts who is at work. Who dies is counted until the key expires, and then nobody is.").then(releases, nil),
+	way("cached_counter", "cached counter", cachedCounter,
+		"Each process counts by itself and adds up in Redis at intervals. Meanwhile each may let the whole limit through.").
+		then(reports, nil),
 	{
 		id: ownID, title: "your own script", kind: kindOwn, note: "The script that you pasted.", file: "own.lua",
 		code: ownID,
@@ -103,8 +111,16 @@ func (k limiter) then(f follows, script *sluice.Script) limiter {
 	return k
 }
 
+// named returns the limiter with another name than its script's.
+func (k limiter) named(id string) limiter {
+	k.id, k.title = id, id
+	return k
+}
+
 // severalWindows reports whether it takes both limits.
-func (k *limiter) severalWindows() bool { return k.id == "slice_ring" || k.id == "budget" }
+func (k *limiter) severalWindows() bool {
+	return k.id == "slice_ring" || k.id == "ahead" || k.id == "budget"
+}
 
 // scriptFor returns which of our scripts a call runs, nil of others.
 func (k *limiter) scriptFor(p purpose) *sluice.Script {

@@ -27,7 +27,7 @@ func (e *LinkError) Error() string {
 // Scenario is what a link says: the limits, the traffic and the clocks. Times and lengths are in microseconds.
 type Scenario struct {
 	Lanes  []string
-	Limits []Limit // the second one is for slice_ring and budget only
+	Limits []Limit // the second one is for slice_ring, ahead and budget only
 	Burst  int64
 	Ahead  int64
 
@@ -43,6 +43,7 @@ type Scenario struct {
 	TTL               int64
 	Denied            string
 	Every, Tries      int64
+	Processes, Error  int64 // that grant by themselves; percent of the limit
 	Skew              int64
 	Steps             []ClockStep
 	BunchEvery, Bunch int64
@@ -88,6 +89,7 @@ var parameters = map[string]string{
 	"cost": "1", "costmax": "", "denied": deniedLeave, "every": "100ms", "tries": "10", "skew": "0s", "step": "",
 	"bunch": "", "paint": "", "calls": "", "seed": "1", "lua": "",
 	"hold": "500ms", "holdmax": "", "actual": "100", "actualmax": "", "lost": "0", "unused": "0", "ttl": "30s",
+	"processes": "4", "error": "20",
 }
 
 // Parse reads the hash of a URL. The error is a *LinkError.
@@ -139,7 +141,8 @@ func (r *reader) scenario() *Scenario {
 		Paint: r.paint(), Calls: r.calls(), Seed: uint64(r.integer("seed", 0, 1<<53-1)), Own: r.own(),
 		Hold:   r.duration("hold", time.Millisecond, time.Hour),
 		Actual: r.integer("actual", 0, maxActual), Lost: r.integer("lost", 0, 100), Unused: r.integer("unused", 0, 100),
-		TTL: r.duration("ttl", 10*time.Millisecond, 24*time.Hour),
+		TTL:       r.duration("ttl", 10*time.Millisecond, 24*time.Hour),
+		Processes: r.integer("processes", 1, 100), Error: r.integer("error", 1, 100),
 	}
 	s.BunchEvery, s.Bunch = r.bunch()
 	s.Burst, s.CostMax, s.HoldMax, s.ActualMax = s.Limits[0].Permits, s.Cost, s.Hold, s.Actual

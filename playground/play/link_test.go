@@ -14,7 +14,7 @@ func TestParseDefaults(t *testing.T) {
 	want := &Scenario{
 		Lanes: []string{"list_log", "fixed_window"}, Limits: []Limit{{5, second}}, Burst: 5, For: 10 * second, Rate: 8000,
 		Burstiness: 1, Clients: 10, Cost: 1, CostMax: 1, Denied: "leave", Every: 100_000, Tries: 10, Seed: 1,
-		Hold: 500_000, HoldMax: 500_000, Actual: 100, ActualMax: 100, TTL: 30 * second,
+		Hold: 500_000, HoldMax: 500_000, Actual: 100, ActualMax: 100, TTL: 30 * second, Processes: 4, Error: 20,
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v\nwant %+v", got, want)
@@ -25,7 +25,7 @@ func TestParse(t *testing.T) {
 	const link = "#lanes=slice_ring%2Cgcra%2Cown&permits=7&window=1m30s&permits2=70&window2=1h&burst=9&ahead=2.5s" +
 		"&for=24h&rate=0.125&burstiness=0&clients=1000&noisy=100&key=client&cost=2&costmax=3&denied=poll&every=1ms" +
 		"&tries=100&skew=5s&step=4s%3A-10s,1s:1h&bunch=1m:10000&paint=0az&calls=1.5s,2us&seed=9007199254740991&lua=return+1" +
-		"&hold=1ms&holdmax=1h&actual=0&actualmax=1000&lost=100&unused=99&ttl=24h"
+		"&hold=1ms&holdmax=1h&actual=0&actualmax=1000&lost=100&unused=99&ttl=24h&processes=100&error=1"
 	got, err := Parse(link)
 	if err != nil {
 		t.Fatal(err)
@@ -37,7 +37,7 @@ func TestParse(t *testing.T) {
 		Steps:      []ClockStep{{second, 3600 * second}, {4 * second, -10 * second}},
 		BunchEvery: 60 * second, Bunch: 10_000, Paint: []int64{0, 10, 35}, Calls: []int64{2, 1_500_000},
 		Seed: 1<<53 - 1, Own: "return 1", Hold: 1000, HoldMax: 3600 * second, ActualMax: 1000, Lost: 100, Unused: 99,
-		TTL: day,
+		TTL: day, Processes: 100, Error: 1,
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v\nwant %+v", got, want)
@@ -102,6 +102,8 @@ func TestParseRefuses(t *testing.T) {
 		{"lost=101", "lost", "101", whole + "0 to 100"},
 		{"unused=-1", "unused", "-1", whole + "0 to 100"},
 		{"ttl=9ms", "ttl", "9ms", "from 10ms to 24h"},
+		{"processes=0", "processes", "0", whole + "1 to 100"},
+		{"error=101", "error", "101", whole + "1 to 100"},
 		{"permits=10001&lanes=concurrency", "permits", "10001", "up to 10000 with concurrency"},
 		{"cost=3&lanes=budget&permits2=2&window2=1m", "cost", "3", "up to 2 with budget"},
 		{"lanes=own", "lua", "", "the text of the lane own"},

@@ -14,11 +14,12 @@ const (
 	releases         // the holder works, renews its slot where that is needed, and releases it
 	settles          // the actual cost takes the place of the estimate
 	returns          // permits are given back, if the scenario says that they were not used
+	reports          // a process that grants by itself tells Redis later
 )
 
 // word is what a call that ends a request has done.
 func (f follows) word() string {
-	return map[follows]string{releases: "released", settles: "settled", returns: "given back"}[f]
+	return map[follows]string{releases: "released", settles: "settled", returns: "given back", reports: "reported"}[f]
 }
 
 // purpose is what a call is for.
@@ -27,14 +28,14 @@ type purpose int8
 const (
 	asking purpose = iota
 	renewing
-	ending // to release, to settle or to give back
+	ending // to release, to settle, to give back or to report
 )
 
 // follow notes the next call of a request that was granted, if there is one.
 func (l *lane) follow(a arrival, c call) {
 	ends, renewal := c.due+a.hold, c.at+l.scenario.TTL/3
 	switch {
-	case l.follows == nothing, l.follows == returns && !a.unused:
+	case l.follows == nothing, l.follows == reports, l.follows == returns && !a.unused:
 		return
 	case l.follows == releases && l.ours != nil && renewal < ends:
 		c.purpose, c.at = renewing, renewal

@@ -101,6 +101,7 @@ func TestFaultyPairsAreRed(t *testing.T) {
 		{"lanes=budget&rate=20&actual=500&hold=10ms", "local granted = permits - estimate",
 			"local granted = math.min(permits - estimate, 0)"},
 		{"lanes=budget&rate=20&actual=50&cost=4&hold=10ms", "math.min(surplus,", "math.min(2 * surplus,"},
+		{"lanes=ahead&rate=300&permits=20&processes=1&error=50&for=1s", "local granted = reported\n", "local granted = 0\n"},
 		// Beside a step of the clock that excuses nothing any more, or nothing at all.
 		{"lanes=concurrency&permits=2&rate=0&calls=0s,50s,50.1s,50.2s&hold=1h&ttl=3s&for=1m&step=1s:1ms", "live < limit)",
 			"live <= limit + 1)"},
@@ -123,6 +124,9 @@ func TestFaultyPairsAreRed(t *testing.T) {
 		faulty := strings.Replace(source, test.right, test.wrong, 1)
 		if *script, err = lua51.Compile("faulty", faulty); err != nil || faulty == source {
 			t.Fatal("it is not faulty", test.wrong, err)
+		}
+		if l.endsWith == nil {
+			l.second = l.script
 		}
 		runOn(run, 100)
 		if w := run.Audit().Lanes[0].Windows[0]; !w.Over {

@@ -32,7 +32,7 @@ type Second struct {
 	File   string `json:"file"`
 	SHA1   string `json:"sha1"`
 	Source string `json:"source"`
-	Word   string `json:"word"` // released, settled or given back
+	Word   string `json:"word"` // released, settled, given back or reported
 }
 
 // Opened describes the run.
@@ -97,9 +97,10 @@ type LaneAudit struct {
 	Booked     int           `json:"booked"`
 	Denied     int           `json:"denied"`
 	Errors     int           `json:"errors"`
-	Ended      int           `json:"ended"`           // released, settled or given back
+	Ended      int           `json:"ended"`           // released, settled, given back or reported
 	Renewed    int           `json:"renewed"`         // slots
 	Late       int           `json:"late"`            // for that: nothing was done
+	Here       int           `json:"here,omitempty"`  // decided by processes, without Redis
 	Error      string        `json:"error,omitempty"` // the first
 	Permits    int64         `json:"permits"`
 	Bytes      int64         `json:"bytes"`       // stored: keys and values, without what a server adds
@@ -116,7 +117,7 @@ func (r *Run) Audit() Audit {
 		audit.Lanes = append(audit.Lanes, LaneAudit{
 			Calls: t.calls, Granted: t.outcomes[granted], Booked: t.outcomes[booked], Denied: t.outcomes[denied],
 			Errors: t.outcomes[failed], Error: t.firstError, Ended: t.outcomes[ended], Renewed: t.outcomes[renewed],
-			Late: t.outcomes[late], Permits: t.permits, Bytes: l.redis.Bytes(), MedianWait: t.waits.value(),
+			Late: t.outcomes[late], Here: t.here, Permits: t.permits, Bytes: l.redis.Bytes(), MedianWait: t.waits.value(),
 			Windows: t.windows(),
 		})
 	}

@@ -23,6 +23,7 @@ type request struct {
 	ttl           int64 // of slots, and of a budget's IDs
 	moment, taken int64 // when its permits may be used, when they were granted, by the server's clock
 	actual        int64 // what it costs in the end
+	reported      int64 // what a process granted before, ahead of Redis
 }
 
 // escaper is the loader's.
@@ -54,6 +55,8 @@ func (r request) words(k *limiter) (keys, args []string) {
 		return keys, decimals(limit.Permits, limit.Window, scope, r.permits, r.maxWait)
 	case "slice_ring":
 		return keys, decimals(append([]int64{r.permits}, r.windows()...)...)
+	case "ahead":
+		return keys, decimals(append([]int64{r.permits, r.reported}, r.windows()...)...)
 	case "budget":
 		return keys, decimals(append([]int64{r.ttl, r.permits}, r.windows()...)...)
 	case "concurrency":
@@ -75,6 +78,8 @@ func (r request) ending(k *limiter) []string {
 		return append([]string{r.id}, decimals(r.permits)...)
 	case "slice_ring":
 		return decimals(r.taken, r.permits)
+	case "ahead":
+		return decimals(append([]int64{0, r.reported}, r.windows()...)...)
 	case "budget":
 		args := []int64{r.ttl, r.actual, 0}
 		for _, limit := range r.limits {

@@ -13,8 +13,9 @@ import (
 const maxDecisions = 50_000
 
 // RecordSize is the length of a record in bytes: 8 float64 in little-endian order. They are the lane, the time, the
-// client, the permits, the outcome (0 denied, 1 granted, 2 booked, 3 failed, 4 released or settled or given back, 5
-// renewed, 6 too late for that), the wait, the remaining permits (-1: unknown) and the number of the try, from 1.
+// client, the permits, the outcome (0 denied, 1 granted, 2 booked, 3 failed, 4 released, settled, given back or
+// reported, 5 renewed, 6 too late for that), the wait, the remaining permits (-1: unknown) and the number of the try,
+// from 1.
 const RecordSize = 8 * 8
 
 // Run is one run of a link. It is for one goroutine.
@@ -147,6 +148,9 @@ func (l *lane) goOn(a arrival, c call, answer answer) {
 		l.follow(a, c)
 	}
 	l.account(a, c, answer)
+	if l.follows == reports {
+		l.queueReport(a, c)
+	}
 }
 
 // comeBack notes when a denied request comes again, if it does.

@@ -64,6 +64,7 @@ func TestPresets(t *testing.T) {
 		"two-windows":      {"fixed_window"},
 		"tokens":           {"fixed_window"},
 		"workers-that-die": {"counter"},
+		"ahead-of-redis":   {"cached_counter"},
 	}
 	presets := readPresets(t)
 	for _, preset := range presets {

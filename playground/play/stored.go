@@ -130,7 +130,7 @@ func (l *lane) readString(k *Key) {
 			used := float64(bucket.Backlog(now)) * float64(limit.Permits) / float64(limit.Window)
 			k.Level = &Level{Used: used, Capacity: l.scenario.Burst}
 		}
-	case "slice_ring":
+	case "slice_ring", "ahead":
 		k.readRing(text, l.redis.Now())
 	case "budget":
 		if permits, settled, ok := layout.ParseBudget(text); ok {

@@ -12,6 +12,7 @@ type arrival struct {
 	client  int64 // from 0
 	permits int64
 
+	process      int64 // to which it comes, from 0
 	hold         int64 // how long it works, once it is granted
 	actual       int64 // permits that it costs in the end
 	dies, unused bool  // it never ends in order; it gives its permits back
@@ -29,6 +30,7 @@ const (
 	streamActuals
 	streamDeaths
 	streamUnused
+	streamProcesses
 )
 
 func (s *Scenario) random(stream uint64) *rand.Rand { return rand.New(rand.NewPCG(s.Seed, stream)) }
@@ -42,11 +44,13 @@ func (s *Scenario) arrivals(most int) []arrival {
 	times = times[:min(len(times), most)]
 	clients, costs, holds := s.random(streamClients), s.random(streamCosts), s.random(streamHolds)
 	actuals, deaths, unused := s.random(streamActuals), s.random(streamDeaths), s.random(streamUnused)
+	processes := s.random(streamProcesses)
 	all := make([]arrival, len(times))
 	for i, at := range times {
 		a := arrival{at: at, client: s.client(clients), permits: between(costs, s.Cost, s.CostMax)}
 		a.hold, a.actual = between(holds, s.Hold, s.HoldMax), divideUp(a.permits*between(actuals, s.Actual, s.ActualMax), 100)
 		a.dies, a.unused = below(deaths, 100) < s.Lost, below(unused, 100) < s.Unused
+		a.process = below(processes, s.Processes)
 		all[i] = a
 	}
 	return all

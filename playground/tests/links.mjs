@@ -22,6 +22,8 @@ export function links(count, seed = 1) {
     const link = new URLSearchParams();
     const chosen = Array.from({ length: 1 + random(4) }, () => lanes[random(lanes.length)]);
     link.set('lanes', [...new Set(chosen)].join(','));
+    link.set('processes', 1 + random(2));
+    link.set('error', pick(80, 100));
     const permits = 1 + random(20);
     const optional = {
       permits, window: pick('100ms', '1s', '2500ms', '1m'), burst: 1 + random(40), ahead: pick('1s', '250ms', '60s'),

@@ -177,6 +177,19 @@ test('shows the call that ends a request with its own script', async () => {
   await context.close();
 });
 
+test('shows of a call that a process decided that nothing was sent, and its report', async () => {
+  const { context, page } = await open(browser, site.url);
+  await run(page, 'lanes=ahead&permits=40&rate=0&calls=0s,1ms&processes=1');
+  await page.waitForFunction(() => document.querySelector('#call-title').textContent.includes('reported'));
+  assert.match(await page.locator('#call-sent').innerText(), /reported\s+1/);
+  await page.locator('#previous-call').click();
+  const title = /Call 2: .*granted.*process 1$/;
+  await page.waitForFunction((title) => title.test(document.querySelector('#call-title').textContent), title);
+  assert.match(await page.locator('#call-sent').innerText(), /no command was sent/);
+  assert.equal(await page.locator('#copy button').count(), 0);
+  await context.close();
+});
+
 test('answers the keyboard alone', async () => {
   const { context, page } = await open(browser, site.url);
   await run(page, 'for=1s');

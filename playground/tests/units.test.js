@@ -148,6 +148,8 @@ test('slots, a budget and the calls that end them as text', () => {
   const settle = { ...reserve, second: true };
   assert.deepEqual(languages(budget, settle), ['redis-cli']);
   assert.match(copyAs('redis-cli', { ...budget, second }, settle), /< budget_settle_v1\.lua\nredis-cli EVALSHA abc 2 /);
+  assert.deepEqual(languages({ id: 'ahead' }, { ...reserve, process: 3 }), ['redis-cli']);
+  assert.deepEqual(languages({ id: 'ahead' }, { keys: [], args: null, process: 3 }), []);
 });
 
 test('a booking, a burst and a ring as text', () => {

@@ -1,6 +1,6 @@
 /** The lanes that can be chosen. The engine knows the rest of them. */
 
-export const OURS = ['list_log', 'zset_log', 'gcra', 'token_bucket', 'slice_ring', 'budget', 'concurrency'];
+export const OURS = ['list_log', 'zset_log', 'gcra', 'token_bucket', 'slice_ring', 'ahead', 'budget', 'concurrency'];
 
 const OTHERS = {
   fixed_window: 'fixed window',
@@ -12,6 +12,7 @@ const OTHERS = {
   s3: 'log of milliseconds',
   s4: 'counter beside a log',
   counter: 'counter up and down',
+  cached_counter: 'cached counter',
 };
 
 export const GROUPS = [

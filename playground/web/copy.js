@@ -14,11 +14,14 @@ const NAMES = {
 };
 
 /** What a lane's call can be copied as. @returns {string[]} */
-export const languages = (lane, call) =>
-  OURS.includes(lane.id) && !call.second && !isRenewal(call) ? ['redis-cli', 'Go', 'Python', 'Node'] : ['redis-cli'];
+export const languages = (lane, call) => {
+  if (!call.keys.length) return []; // nothing was sent
+  const isOurs = OURS.includes(lane.id) && !call.second && !isTheirs(call);
+  return isOurs ? ['redis-cli', 'Go', 'Python', 'Node'] : ['redis-cli'];
+};
 
-/** Loaders renew by themselves. */
-const isRenewal = ({ args }) => args.some(({ name, value }) => name === 'renew' && value === '1');
+/** Loaders renew and report by themselves. */
+const isTheirs = ({ process, args }) => process || args.some(({ name, value }) => name === 'renew' && value === '1');
 
 /** @param {string} language @param {any} lane @param {any} call the engine's detail of it */
 export function copyAs(language, lane, call) {

@@ -223,6 +223,7 @@ class Row {
       denied: count(audit.denied),
       ...(audit.errors ? { errors: count(audit.errors) } : {}),
       ...(audit.ended ? { [run.opened.lanes[this.index].second.word]: count(audit.ended) } : {}),
+      ...(audit.here ? { 'without Redis': count(audit.here) } : {}),
       ...(audit.late ? { 'too late': count(audit.late) } : {}),
       remaining: remaining < 0 ? '?' : count(remaining),
       wait: wait < 0 ? '?' : duration(wait),

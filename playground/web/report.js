@@ -12,7 +12,7 @@ const COLUMNS = [
   'denied',
   'errors',
   'renewed',
-  'released, settled, given back',
+  'released, settled, given back, reported',
   'too late',
   'permits',
   'median wait',

@@ -51,7 +51,7 @@ const MORE = [
   ['noisy', 'Noisy client', PERCENT, '% from client 1'],
   ['costmax', 'Cost up to', null, 'empty: as cost'],
   ['burst', 'Burst of gcra', null, 'empty: the limit'],
-  ['permits2', 'Second limit', null, 'ring, budget'],
+  ['permits2', 'Second limit', null, 'rings, budget'],
   ['window2', 'Second window', null, 'such as 1m'],
   [
     'skew',
@@ -64,7 +64,7 @@ const MORE = [
   ['seed', 'Seed', null, 'of all randomness'],
 ];
 
-/** What follows a grant: of a slot, of a budget, of permits that are given back. */
+/** What follows a grant: of a slot, of a budget, of permits that are given back, of a process that reports it. */
 const AFTER = [
   ['hold', 'Works for', TIMES, 'at least'],
   ['holdmax', 'Works up to', null, 'empty: the same'],
@@ -73,6 +73,8 @@ const AFTER = [
   ['actual', 'Actual cost', null, '% of estimate'],
   ['actualmax', 'Actual up to', null, 'empty: the same'],
   ['unused', 'Given back', PERCENT, '% of granted'],
+  ['processes', 'Processes', COUNTS.filter((n) => n <= 100), 'that grant ahead'],
+  ['error', 'Error', [1, 2, 5, 10, 20, 50, 100], '% of limit, of ahead'],
 ];
 
 /** @type {Map<string, (invalid: string) => void>} what shows a parameter */

@@ -52,7 +52,8 @@ export const showWaiting = () => setText(byId('call-title'), 'The calls before t
 /** Shows one call. @param {any} lane @param {any} call the engine's detail @param {string} text the call in words */
 export function showCall(lane, call, text) {
   showLane(call.second ? { ...lane, ...lane.second } : lane);
-  setText(byId('call-title'), `Call ${count(call.index + 1)}: ${text}`);
+  const where = call.process ? `, process ${call.process}` : '';
+  setText(byId('call-title'), `Call ${count(call.index + 1)}: ${text}${where}`);
   setText(byId('call-sha1'), call.sha1);
   const ran = new Set(call.lines);
   let first = null;
@@ -64,6 +65,7 @@ export function showCall(lane, call, text) {
   if (body) byId('source').scrollTop = Math.max(body.offsetTop - 40, 0);
   setText(byId('ran'), `${ran.size} lines ran${call.instructions ? `, ${count(call.instructions)} instructions` : ''}`);
   table(byId('call-sent'), [
+    ...(call.keys.length ? [] : [['nothing', 'The process decided: no command was sent.']]),
     ...call.keys.map((key, i) => [`KEYS[${i + 1}]`, key]),
     ...(call.args ?? []).map(({ name, value }, i) => [`ARGV[${i + 1}] ${name}`, value]),
   ]);

@@ -37,6 +37,8 @@ export const DEFAULTS = {
   lost: '0',
   unused: '0',
   ttl: '30s',
+  processes: '4',
+  error: '20',
 };
 export const MAX_LANES = 6;
 export const MAX_CALLS = 500;
