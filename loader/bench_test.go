@@ -117,30 +117,73 @@ func BenchmarkLeased(b *testing.B) {
 }
 
 // BenchmarkAhead is a decision of 64 callers as fast as they can, by how many subjects they ask about and how many
-// permits of each may be ahead of Redis: how long it takes, and how many wait for Redis.
+// permits of each may be ahead of Redis: how long it takes, and how many wait for Redis. BenchmarkAllow, BenchmarkShared
+// and BenchmarkHeld are the same by calls to Redis, alone and in shared round trips, and from leases.
 //
-//	go test ./loader -run '^$' -bench 'Ahead$' -benchtime 5000000x
+//	go test ./loader -run '^$' -bench '(Allow|Shared|Held|Ahead)$' -benchtime 1000000x
 func BenchmarkAhead(b *testing.B) {
 	for _, subjects := range []int{100_000, 1000} {
 		for _, most := range []int64{4, 40, 400} {
-			b.Run(fmt.Sprintf("%d subjects, %d ahead", subjects, most), func(b *testing.B) { benchAhead(b, subjects, most) })
+			b.Run(fmt.Sprintf("%d subjects, %d ahead", subjects, most), func(b *testing.B) {
+				benchCallers(b, subjects, func(limits *loader.Loader) closing {
+					ring := limits.SliceRing("bench", []loader.Limit{benchLimit})
+					ahead, err := ring.Ahead(loader.AheadOptions{
+						Processes: 1, Error: (2*float64(most) + 1) / float64(benchLimit.Permits),
+					})
+					must(b, err)
+					return ahead
+				})
+			})
 		}
 	}
 }
 
-func benchAhead(b *testing.B, subjects int, most int64) {
-	const callers, limit = 64, 100_000_000
+func BenchmarkAllow(b *testing.B) { benchRing(b) }
+
+func BenchmarkShared(b *testing.B) { benchRing(b, loader.ShareRoundTrips()) }
+
+func BenchmarkHeld(b *testing.B) {
+	for _, subjects := range []int{1000, 10} {
+		b.Run(fmt.Sprintf("%d subjects", subjects), func(b *testing.B) {
+			benchCallers(b, subjects, func(limits *loader.Loader) closing {
+				ring := limits.SliceRing("bench", []loader.Limit{benchLimit}, loader.LeaseAge(time.Second))
+				leased, err := ring.Leased(loader.LeaseOptions{})
+				must(b, err)
+				return leased
+			})
+		})
+	}
+}
+
+var benchLimit = loader.PerMinute(100_000_000)
+
+func benchRing(b *testing.B, opts ...loader.Option) {
+	benchCallers(b, 100_000, func(limits *loader.Loader) closing {
+		return notClosed{limits.SliceRing("bench", []loader.Limit{benchLimit})}
+	}, opts...)
+}
+
+// closing is a limiter that is ahead of Redis in some way.
+type closing interface {
+	loader.Limiter
+	Close(ctx context.Context) error
+}
+
+type notClosed struct{ loader.Limiter }
+
+func (notClosed) Close(context.Context) error { return nil }
+
+func benchCallers(b *testing.B, subjects int, newLimiter func(*loader.Loader) closing, opts ...loader.Option) {
+	const callers = 64
 	rdb := real(b)
-	ring := loader.New(rdb).SliceRing("bench", []loader.Limit{{Permits: limit, Window: time.Minute}})
-	ahead, err := ring.Ahead(loader.AheadOptions{Processes: 1, Error: (2*float64(most) + 1) / limit})
-	must(b, err)
+	limiter := newLimiter(loader.New(rdb, opts...))
 	names := make([]string, subjects)
 	var all sync.WaitGroup
 	for c := range callers { // from here on the subjects are known
 		all.Go(func() {
 			for i := c; i < subjects; i += callers {
 				names[i] = "subject-" + strconv.Itoa(i)
-				must(b, errOf(ahead.Allow(background, names[i])))
+				must(b, errOf(limiter.Allow(background, names[i])))
 			}
 		})
 	}
@@ -154,7 +197,7 @@ func benchAhead(b *testing.B, subjects int, most int64) {
 			for range b.N/callers + 1 {
 				subject := names[random.IntN(subjects)]
 				began := time.Now()
-				d, err := ahead.Allow(background, subject)
+				d, err := limiter.Allow(background, subject)
 				took[c] = append(took[c], time.Since(began))
 				if must(b, err); !d.Ahead {
 					waited.Add(1)
@@ -169,8 +212,10 @@ func benchAhead(b *testing.B, subjects int, most int64) {
 	b.ReportMetric(float64(len(sorted))/b.Elapsed().Seconds(), "decisions/s")
 	b.ReportMetric(float64(sorted[len(sorted)/2].Nanoseconds()), "p50-ns")
 	b.ReportMetric(float64(sorted[len(sorted)*99/100].Nanoseconds()), "p99-ns")
-	b.ReportMetric(100*float64(waited.Load())/float64(len(sorted)), "%waiting")
-	must(b, ahead.Close(background))
+	if _, ok := limiter.(*loader.Ahead); ok {
+		b.ReportMetric(100*float64(waited.Load())/float64(len(sorted)), "%waiting")
+	}
+	must(b, limiter.Close(background))
 	b.ReportMetric(float64((serverTime(b, rdb)-before).Nanoseconds())/float64(len(sorted)), "ns-of-Redis/op")
 }
 

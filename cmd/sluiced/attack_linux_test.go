@@ -52,12 +52,10 @@ type victim struct {
 	client     ratelimitv3.RateLimitServiceClient
 }
 
-func newVictim(t *testing.T) *victim {
+func newVictim(t testing.TB, file string) *victim {
 	redis, folder := redistest.Start(t), t.TempDir()
 	path := filepath.Join(folder, "limits.yaml")
-	must(t, os.WriteFile(path, []byte("domain: d\ndescriptors:\n"+
-		"  - {key: caller, rate_limit: {unit: second, requests_per_unit: 1000000}}\n"+
-		"  - {key: a, detailed_metric: true, rate_limit: {unit: second, requests_per_unit: 10}}\n"), 0o600))
+	must(t, os.WriteFile(path, []byte(file), 0o600))
 	v := &victim{grpc: freePort(t), http: freePort(t)}
 	admin := freePort(t)
 	cmd := exec.Command(program.Build(t, "..", "./sluiced"), "serve", "--redis", "redis://"+redis.Addr, "--grpc", v.grpc,
@@ -78,7 +76,7 @@ func newVictim(t *testing.T) *victim {
 	return v
 }
 
-func (v *victim) connect(t *testing.T) ratelimitv3.RateLimitServiceClient {
+func (v *victim) connect(t testing.TB) ratelimitv3.RateLimitServiceClient {
 	conn, err := grpc.NewClient(v.grpc, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	must(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
@@ -253,7 +251,9 @@ func startAttack(t *testing.T, name string, v *victim) (ended chan struct{}) {
 // Attacks by several clients: the memory stays bounded, and a caller of 100 calls a second gets all his answers. The
 // table says how long they took.
 func TestServerAttack(t *testing.T) {
-	v := newVictim(t)
+	v := newVictim(t, "domain: d\ndescriptors:\n"+
+		"  - {key: caller, rate_limit: {unit: second, requests_per_unit: 1000000}}\n"+
+		"  - {key: a, detailed_metric: true, rate_limit: {unit: second, requests_per_unit: 10}}\n")
 	rest := time.Duration(0)
 	fmt.Printf("%-20s %10s %10s %8s %10s\n", "attack", "p50", "p99", "ratio", "resident")
 	for _, attacker := range attackers {

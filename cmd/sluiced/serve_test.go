@@ -45,10 +45,10 @@ func (o *output) String() string {
 	return o.text.String()
 }
 
-func freePort(t *testing.T) string { return "127.0.0.1:" + program.FreePort(t) }
+func freePort(t testing.TB) string { return "127.0.0.1:" + program.FreePort(t) }
 
 // eventually waits until a condition holds.
-func eventually(t *testing.T, what string, holds func() bool) {
+func eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	for range 500 {
 		if holds() {
