@@ -52,7 +52,7 @@ func parseDeploy(name string, args []string) (f serverFlags, d deployment, names
 		return f, d, nil, usagef("--functions wants no script: a library has all of them")
 	}
 	d.loading = name == "load"
-	d.scripts, err = findScripts(names)
+	d.scripts, d.files, err = findDeployed(names)
 	return f, d, names, err
 }
 
@@ -60,6 +60,7 @@ func parseDeploy(name string, args []string) (f serverFlags, d deployment, names
 type deployment struct {
 	target    target
 	scripts   []sluice.Script
+	files     []string // those of the scripts that are not embedded, as sha1sum prints them
 	functions bool
 	loading   bool
 }
@@ -76,16 +77,14 @@ func (d deployment) nodes(ctx context.Context) ([]node, []string, error) {
 
 // cure returns the command that loads the missing scripts.
 func (d deployment) cure(names []string) safe {
-	var addrs []string
-	for addr := range strings.SplitSeq(d.target.String(), ",") {
-		addrs = append(addrs, string(printable(addr)))
-	}
+	shown := func(text string) string { return string(printable(text)) }
+	addrs := namesOf(strings.Split(d.target.String(), ","), shown)
 	verb := "sluice load --"
 	if d.functions {
 		verb += "functions --"
 	}
-	words := append([]string{verb + d.target.Kind, strings.Join(addrs, ",")}, names...)
-	return safe(strings.Join(words, " ")) // not cut: people copy it, and the names are our own
+	words := append([]string{verb + d.target.Kind, strings.Join(addrs, ",")}, namesOf(names, shown)...)
+	return safe(strings.Join(words, " ")) // not cut: people copy it
 }
 
 // placement is the result for one script on one node.
@@ -174,6 +173,10 @@ func (d deployment) absent(ctx context.Context, rdb *redis.Client, script sluice
 		err = fmt.Errorf("it returned the SHA1 %s for the script", sum)
 	}
 	if err != nil {
+		// The server calls the script user_script. What follows is the line, and what is wrong with it.
+		if _, what, found := strings.Cut(err.Error(), "user_script:"); found {
+			err = fmt.Errorf("the server cannot compile %s:%s", script.File, what)
+		}
 		return stateFailed, err
 	}
 	return stateLoadedNow, nil
@@ -219,7 +222,7 @@ func (d deployment) verdictOn(s screen, all []placement, remarks []string, cure 
 	case missing > 0:
 		d.tellMissing(s, missing)
 		s.printf("cure: %s\n", cure)
-		s.shaNote()
+		s.shaNote(d.files)
 		return errReported
 	case len(errs) > 0:
 		return errReported
@@ -227,7 +230,7 @@ func (d deployment) verdictOn(s screen, all []placement, remarks []string, cure 
 	where := counted(len(nodes), "node", "nodes")
 	one, many := d.nouns()
 	s.printf("%s\n", s.paint(green, counted(len(all)/len(nodes), one, many)+" on "+where))
-	s.shaNote()
+	s.shaNote(d.files)
 	return nil
 }
 
@@ -254,10 +257,13 @@ func (d deployment) tellMissing(s screen, missing int) {
 	s.printf("%s: harmless if no program uses %s (the Go loader loads\nscripts at first use)\n", what, it)
 }
 
-// shaNote says how to compare the SHA1s of the table.
-func (s screen) shaNote() {
+// shaNote says how to compare the SHA1s of the table, and those of files.
+func (s screen) shaNote(files []string) {
 	s.printf("sha: 12 of the 40 characters of its file's SHA1, as sha1sum prints it\n" +
 		"(sluice list has that of each script)\n")
+	for _, file := range files {
+		s.printf("%s\n", file)
+	}
 }
 
 // failures prints errors of nodes and what to do about them, each cure once.
