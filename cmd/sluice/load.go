@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -30,29 +31,45 @@ func (a app) deploy(ctx context.Context, name string, args []string) error {
 		return err
 	}
 	nodes, remarks, err := d.nodes(ctx)
-	if err != nil {
+	switch wrong := errors.As(err, new(*usageError)); {
+	case err != nil && d.json && !wrong && ctx.Err() == nil:
+		return d.report(out, visit{placed: failedOn(node{addr: d.target.String()}, err)}, nil, "")
+	case err != nil:
 		return err
 	}
 
-	placed := d.everywhere(ctx, nodes, newScreen(a.stderr))
+	seen := d.everywhere(ctx, nodes, newScreen(a.stderr))
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	out.placements(placed)
-	return d.verdictOn(out, placed, remarks, d.cure(names))
+	if d.try {
+		remarks = append(remarks, fmt.Sprintf("%s of prefix %s looked at, among up to 10000 of each master",
+			counted(seen.keys, "key", "keys"), d.prefix))
+	}
+	if d.json {
+		return d.report(out, seen, remarks, d.cure(names))
+	}
+	out.placements(seen.placed)
+	return d.verdictOn(out, seen, remarks, d.cure(names))
 }
 
 func parseDeploy(name string, args []string) (f serverFlags, d deployment, names []string, err error) {
 	flags := f.register(name)
 	flags.BoolVar(&d.functions, "functions", false, "")
+	if d.loading = name == "load"; !d.loading {
+		flags.BoolVar(&d.json, "json", false, "")
+		flags.BoolVar(&d.try, "try", false, "")
+		flags.StringVar(&d.prefix, "prefix", "sluice", "")
+	}
 	if names, err = parseFlags(flags, args); err != nil {
 		return f, d, nil, err
 	}
 	if d.functions && len(names) > 0 {
 		return f, d, nil, usagef("--functions wants no script: a library has all of them")
 	}
-	d.loading = name == "load"
-	d.scripts, d.files, err = findDeployed(names)
+	if d.scripts, d.files, err = findDeployed(names); err == nil && d.try {
+		err = d.checkTry()
+	}
 	return f, d, names, err
 }
 
@@ -63,6 +80,10 @@ type deployment struct {
 	files     []string // those of the scripts that are not embedded, as sha1sum prints them
 	functions bool
 	loading   bool
+
+	json   bool
+	try    bool
+	prefix string // of the keys that a try looks at and makes
 }
 
 // nodes returns where to look, or to load.
@@ -104,12 +125,13 @@ const (
 	stateLoadedNow state = "loaded now"
 	stateMissing   state = "missing"
 	stateAltered   state = "other bytes" // of a library of this name
+	stateTried     state = "loaded, tried"
 	stateFailed    state = "failed"
 )
 
 // everywhere asks every node and returns the results in the order of the nodes. It shows how many nodes are done.
-func (d deployment) everywhere(ctx context.Context, nodes []node, line screen) []placement {
-	found := make([][]placement, len(nodes))
+func (d deployment) everywhere(ctx context.Context, nodes []node, line screen) (all visit) {
+	found := make([]visit, len(nodes))
 	places := make(chan struct{}, maxConcurrent)
 	var wg sync.WaitGroup
 	var mu sync.Mutex
@@ -127,20 +149,28 @@ func (d deployment) everywhere(ctx context.Context, nodes []node, line screen) [
 	}
 	wg.Wait()
 	line.redraw("")
-	var all []placement
 	for _, of := range found {
-		all = append(all, of...)
+		all.add(of)
 	}
 	return all
 }
 
 // on checks one node. With load it also loads missing scripts.
-func (d deployment) on(ctx context.Context, n node) []placement {
+func (d deployment) on(ctx context.Context, n node) (v visit) {
 	rdb := d.target.Connect(n.addr)
 	defer rdb.Close()
-	if d.functions {
-		return d.functionsOn(ctx, n, rdb)
+	switch {
+	case d.try:
+		v = d.tryOn(ctx, n, rdb)
+	case d.functions:
+		v.placed = d.functionsOn(ctx, n, rdb)
+	default:
+		v.placed = d.scriptsOn(ctx, n, rdb)
 	}
+	return v
+}
+
+func (d deployment) scriptsOn(ctx context.Context, n node, rdb *redis.Client) []placement {
 	var sums []string
 	for _, script := range d.scripts {
 		sums = append(sums, script.SHA1)
@@ -150,7 +180,7 @@ func (d deployment) on(ctx context.Context, n node) []placement {
 		if !d.loading {
 			err = withRights(err, rightsCure("verify", "", d.target.Kind == "cluster"))
 		}
-		return []placement{{node: n, script: "(all)", sha: "-", state: stateFailed, err: err}}
+		return failedOn(n, err)
 	}
 	var all []placement
 	for i, script := range d.scripts {
@@ -161,6 +191,11 @@ func (d deployment) on(ctx context.Context, n node) []placement {
 		all = append(all, p)
 	}
 	return all
+}
+
+// failedOn is the result of a node that cannot be asked.
+func failedOn(n node, err error) []placement {
+	return []placement{{node: n, script: "(all)", sha: "-", state: stateFailed, err: err}}
 }
 
 // absent handles a script that a node does not have.
@@ -200,8 +235,9 @@ func (s screen) placements(all []placement) {
 	t.print(s)
 }
 
-// verdictOn prints the summary. It returns an error if a node lacks a script.
-func (d deployment) verdictOn(s screen, all []placement, remarks []string, cure safe) error {
+// verdictOn prints the summary. It returns an error if a node lacks a script, or if a try has found something.
+func (d deployment) verdictOn(s screen, seen visit, remarks []string, cure safe) error {
+	all := seen.placed
 	var errs []error
 	missing, nodes := 0, map[string]bool{}
 	for _, p := range all {
@@ -215,6 +251,7 @@ func (d deployment) verdictOn(s screen, all []placement, remarks []string, cure 
 	}
 	s.printf("\n")
 	s.failures(errs)
+	s.findings(seen.found)
 	for _, remark := range remarks {
 		s.printf("note: %s\n", remark)
 	}
@@ -231,7 +268,7 @@ func (d deployment) verdictOn(s screen, all []placement, remarks []string, cure 
 	one, many := d.nouns()
 	s.printf("%s\n", s.paint(green, counted(len(all)/len(nodes), one, many)+" on "+where))
 	s.shaNote(d.files)
-	return nil
+	return seen.verdict()
 }
 
 // nouns are the words for what is loaded.
