@@ -63,8 +63,8 @@ func TestServerLoadFile(t *testing.T) {
 
 	broken := write("gcra_v2.lua", newer+"local x = 1\n")
 	got = sluiceRun(env, "load", broken)
-	line := strings.Count(newer, "\n") + 1
-	wantSaid(t, got, exitFailed, fmt.Sprintf("the server cannot compile gcra_v2.lua:%d: '<eof>' expected near 'local'", line))
+	wantSaid(t, got, exitFailed, fmt.Sprintf("the server cannot compile gcra_v2.lua:%d: '<eof>' expected near 'local'",
+		strings.Count(newer, "\n")+1))
 	for _, refused := range []struct{ path, says string }{
 		{write("other.lua", "return 1\n"), "is not a script of Sluice: want a header"},
 		{write("gcra_v2.lua", strings.ReplaceAll(newer, "-- KEYS[", "-- ")), "is not a script of Sluice"},

@@ -139,6 +139,28 @@ func bigKey(t *testing.T, rdb *redis.Client) {
 	}
 }
 
+// TestTryReplies has servers whose replies to a call that must be granted are wrong.
+func TestTryReplies(t *testing.T) {
+	for reply, want := range map[string]string{
+		"*5\r\n:0\r\n:0\r\n:0\r\n:0\r\n:1\r\n":      "it replied with granted 0 to a call that must be granted",
+		"*1\r\n:1\r\n":                              "its reply is [1]: want 5 integers",
+		"*5\r\n$1\r\nx\r\n:0\r\n:0\r\n:0\r\n:1\r\n": "want 5 integers",
+	} {
+		addr := fakeServer(t, func(args []string) string {
+			switch strings.ToLower(args[0]) {
+			case "evalsha":
+				return reply
+			case "info":
+				return "$11\r\nrole:master\r\n"
+			case "ping":
+				return "+PONG\r\n"
+			}
+			return unknownCommand(args)
+		})
+		wantSaid(t, sluiceRun(nil, "verify", "--try", "gcra", "--redis", addr), exitFailed, want)
+	}
+}
+
 // TestServerTryBounded looks at no more keys than it says.
 func TestServerTryBounded(t *testing.T) {
 	rdb, env := started(t)
@@ -164,7 +186,8 @@ func TestServerTryUser(t *testing.T) {
 	sluiceDone(t, env, "load --functions")
 	use := "--redis=redis://sluice-use:pw@" + rdb.Options().Addr
 	wantText(t, sluiceRun(nil, "verify", "--try", use), exitDone, "gcra_v1 .* loaded, tried\n",
-		"note: .*: not checked: memory: NOPERM .*\ncure: ACL SETUSER <name> \\+info", "renamed commands: NOPERM", "keys: NOPERM")
+		"note: .*: not checked: memory: NOPERM .*\ncure: ACL SETUSER <name> \\+info", "renamed commands: NOPERM",
+		"keys: NOPERM")
 	must(t, rdb.Do(background, "acl", "setuser", "sluice-use", "+function|list").Err())
 	wantText(t, sluiceRun(nil, "verify", "--try", "--functions", use), exitDone, "sluice_v1 .* loaded, tried\n")
 	wantKeys(t, rdb, "")
@@ -175,7 +198,8 @@ func TestServerTryUser(t *testing.T) {
 
 	must(t, rdb.Do(background, "acl", "setuser", "sluice-use", "-rpush", "-fcall").Err())
 	got := sluiceRun(nil, "verify", "--try", use)
-	wantText(t, got, exitFailed, "list_log_v1 .* failed\n", "gcra_v1 .* loaded, tried\n", "cure: grant this user the commands")
+	wantText(t, got, exitFailed, "list_log_v1 .* failed\n", "gcra_v1 .* loaded, tried\n",
+		"cure: grant this user the commands")
 	if got := tried(t, nil, exitFailed, "--functions", use); got != "fault, fault no_right" {
 		t.Errorf("without FCALL: %s", got)
 	}
@@ -188,8 +212,12 @@ func TestServerTryUser(t *testing.T) {
 func TestServerTryCluster(t *testing.T) {
 	t.Parallel()
 	servers := redistest.StartCluster(t, 3, 1)
-	addrs := addrsOf(servers)
-	sluiceDone(t, nil, "load --cluster "+addrs[0])
+	newcomer := redistest.StartClusterNode(t) // a master without slots
+	redistest.Meet(t, newcomer.Client(t), servers[0].Client(t))
+	addrs := append(addrsOf(servers), newcomer.Addr)
+	redistest.Await(t, "the cluster knows the newcomer", func() bool {
+		return strings.Contains(sluiceRun(nil, "load", "--cluster", addrs[0]).stdout, scripts(1)+" on 7 nodes")
+	})
 	for _, addr := range addrs {
 		admin := client(t, addr)
 		setUsers(t, admin, "--cluster "+addr)
@@ -197,7 +225,7 @@ func TestServerTryCluster(t *testing.T) {
 	}
 	use := "--cluster=sluice-use:pw@" + addrs[0]
 	got := sluiceRun(nil, "verify", "--try", use)
-	wantText(t, got, exitDone, scripts(1)+" on 6 nodes")
+	wantText(t, got, exitDone, scripts(1)+" on 7 nodes")
 	if n := strings.Count(got.stdout, "loaded, tried\n"); n != 3*len(sluice.All()) {
 		t.Errorf("%d decisions\n%s", n, got.stdout)
 	}

@@ -95,8 +95,8 @@ type trial struct {
 	keys    []string         // that may be left
 }
 
-// How long the keys of a trial live if they cannot be removed. A token_bucket_set's lives longer, because its TTL is set
-// by this program's clock.
+// How long the keys of a trial live if they cannot be removed. That of token_bucket_set lives longer, because its TTL is
+// set by this program's clock.
 const (
 	trialWindow = 10 * time.Second
 	trialConfig = time.Minute
@@ -122,7 +122,8 @@ func (t *trial) call(ctx context.Context, script sluice.Script) error {
 			t.subject, t.granted, t.keys = rand.Text(), map[string]int64{}, nil
 		}
 		err := t.decide(ctx, script)
-		if tries == 0 || err == nil || !strings.HasPrefix(err.Error(), "MOVED") && !strings.HasPrefix(err.Error(), "ASK") {
+		elsewhere := err != nil && (strings.HasPrefix(err.Error(), "MOVED") || strings.HasPrefix(err.Error(), "ASK"))
+		if !elsewhere || tries == 0 {
 			return err
 		}
 		t.subject = ""
