@@ -61,6 +61,8 @@ func TestServerLoadFile(t *testing.T) {
 	must(t, rdb.EvalSha(background, sum, []string{"sluice:x:{s}:gcra1"}, 3, 60000000, 3, 1, 0).Err())
 	wantSaid(t, sluiceRun(env, "verify", write("gcra_v1.lua", sluice.GCRAV1().Source)), exitFailed, sluice.GCRAV1().SHA1)
 
+	wantSaid(t, sluiceRun(env, "load", "gcra_v1.lua"), exitDone, sluice.GCRAV1().SHA1[:12]) // the embedded one
+
 	broken := write("gcra_v2.lua", newer+"local x = 1\n")
 	got = sluiceRun(env, "load", broken)
 	wantSaid(t, got, exitFailed, fmt.Sprintf("the server cannot compile gcra_v2.lua:%d: '<eof>' expected near 'local'",

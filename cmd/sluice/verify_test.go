@@ -203,6 +203,8 @@ func TestServerTryUser(t *testing.T) {
 	if got := tried(t, nil, exitFailed, "--functions", use); got != "fault, fault no_right" {
 		t.Errorf("without FCALL: %s", got)
 	}
+	must(t, rdb.Do(background, "acl", "setuser", "sluice-use", "-evalsha").Err())
+	wantText(t, sluiceRun(nil, "verify", "--try", use), exitFailed, `\(all\) +- +failed\n\n.*'evalsha' command\n`)
 	if got := tried(t, nil, exitFailed, strings.Replace(use, "pw", "no", 1)); got != "fault, fault no_right" {
 		t.Errorf("with a wrong password: %s", got)
 	}
@@ -221,13 +223,16 @@ func TestServerTryCluster(t *testing.T) {
 	for _, addr := range addrs {
 		admin := client(t, addr)
 		setUsers(t, admin, "--cluster "+addr)
-		must(t, admin.Do(background, "acl", "setuser", "sluice-use", "+cluster|nodes").Err())
+		rights := append([]any{"acl", "setuser", "sluice-use", "+cluster|nodes"}, wordsOf(rightsToLook)...)
+		must(t, admin.Do(background, rights...).Err())
 	}
+	grants(t, inCluster(t, addrs[0]), "x", "s")
 	use := "--cluster=sluice-use:pw@" + addrs[0]
 	got := sluiceRun(nil, "verify", "--try", use)
-	wantText(t, got, exitDone, scripts(1)+" on 7 nodes")
-	if n := strings.Count(got.stdout, "loaded, tried\n"); n != 3*len(sluice.All()) {
-		t.Errorf("%d decisions\n%s", n, got.stdout)
+	wantSaid(t, got, exitDone, "note: 1 key of prefix sluice looked at", scripts(1)+" on 7 nodes")
+	if n := strings.Count(got.stdout, "loaded, tried\n"); n != 3*len(sluice.All()) ||
+		strings.Contains(got.stdout, "not checked") {
+		t.Errorf("%d decisions, or something was not checked\n%s", n, got.stdout)
 	}
 	for _, change := range []struct {
 		want string
