@@ -65,6 +65,8 @@ func cures() []errorCure {
 		{"READONLY", "the server is a replica: name its master, or use --sentinel"},
 		{"first record does not look like a TLS handshake", "the server speaks no TLS: use redis:// in place of rediss://"},
 		{errNoSentinel.Error(), "the server is not a sentinel: name the sentinels after the @, or use --redis"},
+		{"unknown command 'evalsha'", "take a server that runs Lua, or take its rename-command of EVALSHA back"},
+		{"OOM command not allowed", "raise maxmemory, or find out what fills the server: MEMORY STATS, redis-cli --bigkeys"},
 		{"unknown command", "the server is too old, or an administrator has renamed the command"},
 	}
 }

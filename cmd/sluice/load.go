@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -30,29 +31,45 @@ func (a app) deploy(ctx context.Context, name string, args []string) error {
 		return err
 	}
 	nodes, remarks, err := d.nodes(ctx)
-	if err != nil {
+	switch wrong := errors.As(err, new(*usageError)); {
+	case err != nil && d.json && !wrong && ctx.Err() == nil:
+		return d.report(out, visit{placed: failedOn(node{addr: d.target.String()}, err)}, nil, "")
+	case err != nil:
 		return err
 	}
 
-	placed := d.everywhere(ctx, nodes, newScreen(a.stderr))
+	seen := d.everywhere(ctx, nodes, newScreen(a.stderr))
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	out.placements(placed)
-	return d.verdictOn(out, placed, remarks, d.cure(names))
+	if d.try {
+		remarks = append(remarks, fmt.Sprintf("%s of prefix %s looked at, among up to 10000 of each master",
+			counted(seen.keys, "key", "keys"), d.prefix))
+	}
+	if d.json {
+		return d.report(out, seen, remarks, d.cure(names))
+	}
+	out.placements(seen.placed)
+	return d.verdictOn(out, seen, remarks, d.cure(names))
 }
 
 func parseDeploy(name string, args []string) (f serverFlags, d deployment, names []string, err error) {
 	flags := f.register(name)
 	flags.BoolVar(&d.functions, "functions", false, "")
+	if d.loading = name == "load"; !d.loading {
+		flags.BoolVar(&d.json, "json", false, "")
+		flags.BoolVar(&d.try, "try", false, "")
+		flags.StringVar(&d.prefix, "prefix", "sluice", "")
+	}
 	if names, err = parseFlags(flags, args); err != nil {
 		return f, d, nil, err
 	}
 	if d.functions && len(names) > 0 {
 		return f, d, nil, usagef("--functions wants no script: a library has all of them")
 	}
-	d.loading = name == "load"
-	d.scripts, err = findScripts(names)
+	if d.scripts, d.files, err = findDeployed(names); err == nil && d.try {
+		err = d.checkTry()
+	}
 	return f, d, names, err
 }
 
@@ -60,8 +77,13 @@ func parseDeploy(name string, args []string) (f serverFlags, d deployment, names
 type deployment struct {
 	target    target
 	scripts   []sluice.Script
+	files     []string // those of the scripts that are not embedded, as sha1sum prints them
 	functions bool
 	loading   bool
+
+	json   bool
+	try    bool
+	prefix string // of the keys that a try looks at and makes
 }
 
 // nodes returns where to look, or to load.
@@ -76,16 +98,14 @@ func (d deployment) nodes(ctx context.Context) ([]node, []string, error) {
 
 // cure returns the command that loads the missing scripts.
 func (d deployment) cure(names []string) safe {
-	var addrs []string
-	for addr := range strings.SplitSeq(d.target.String(), ",") {
-		addrs = append(addrs, string(printable(addr)))
-	}
+	shown := func(text string) string { return string(printable(text)) }
+	addrs := namesOf(strings.Split(d.target.String(), ","), shown)
 	verb := "sluice load --"
 	if d.functions {
 		verb += "functions --"
 	}
-	words := append([]string{verb + d.target.Kind, strings.Join(addrs, ",")}, names...)
-	return safe(strings.Join(words, " ")) // not cut: people copy it, and the names are our own
+	words := append([]string{verb + d.target.Kind, strings.Join(addrs, ",")}, namesOf(names, shown)...)
+	return safe(strings.Join(words, " ")) // not cut: people copy it
 }
 
 // placement is the result for one script on one node.
@@ -105,12 +125,13 @@ const (
 	stateLoadedNow state = "loaded now"
 	stateMissing   state = "missing"
 	stateAltered   state = "other bytes" // of a library of this name
+	stateTried     state = "loaded, tried"
 	stateFailed    state = "failed"
 )
 
 // everywhere asks every node and returns the results in the order of the nodes. It shows how many nodes are done.
-func (d deployment) everywhere(ctx context.Context, nodes []node, line screen) []placement {
-	found := make([][]placement, len(nodes))
+func (d deployment) everywhere(ctx context.Context, nodes []node, line screen) (all visit) {
+	found := make([]visit, len(nodes))
 	places := make(chan struct{}, maxConcurrent)
 	var wg sync.WaitGroup
 	var mu sync.Mutex
@@ -128,20 +149,28 @@ func (d deployment) everywhere(ctx context.Context, nodes []node, line screen) [
 	}
 	wg.Wait()
 	line.redraw("")
-	var all []placement
 	for _, of := range found {
-		all = append(all, of...)
+		all.add(of)
 	}
 	return all
 }
 
 // on checks one node. With load it also loads missing scripts.
-func (d deployment) on(ctx context.Context, n node) []placement {
+func (d deployment) on(ctx context.Context, n node) (v visit) {
 	rdb := d.target.Connect(n.addr)
 	defer rdb.Close()
-	if d.functions {
-		return d.functionsOn(ctx, n, rdb)
+	switch {
+	case d.try:
+		v = d.tryOn(ctx, n, rdb)
+	case d.functions:
+		v.placed = d.functionsOn(ctx, n, rdb)
+	default:
+		v.placed = d.scriptsOn(ctx, n, rdb)
 	}
+	return v
+}
+
+func (d deployment) scriptsOn(ctx context.Context, n node, rdb *redis.Client) []placement {
 	var sums []string
 	for _, script := range d.scripts {
 		sums = append(sums, script.SHA1)
@@ -151,7 +180,7 @@ func (d deployment) on(ctx context.Context, n node) []placement {
 		if !d.loading {
 			err = withRights(err, rightsCure("verify", "", d.target.Kind == "cluster"))
 		}
-		return []placement{{node: n, script: "(all)", sha: "-", state: stateFailed, err: err}}
+		return failedOn(n, err)
 	}
 	var all []placement
 	for i, script := range d.scripts {
@@ -164,6 +193,11 @@ func (d deployment) on(ctx context.Context, n node) []placement {
 	return all
 }
 
+// failedOn is the result of a node that cannot be asked.
+func failedOn(n node, err error) []placement {
+	return []placement{{node: n, script: "(all)", sha: "-", state: stateFailed, err: err}}
+}
+
 // absent handles a script that a node does not have.
 func (d deployment) absent(ctx context.Context, rdb *redis.Client, script sluice.Script) (state, error) {
 	if !d.loading {
@@ -174,6 +208,10 @@ func (d deployment) absent(ctx context.Context, rdb *redis.Client, script sluice
 		err = fmt.Errorf("it returned the SHA1 %s for the script", sum)
 	}
 	if err != nil {
+		// The server calls the script user_script. What follows is the line, and what is wrong with it.
+		if _, what, found := strings.Cut(err.Error(), "user_script:"); found {
+			err = fmt.Errorf("the server cannot compile %s:%s", script.File, what)
+		}
 		return stateFailed, err
 	}
 	return stateLoadedNow, nil
@@ -197,8 +235,9 @@ func (s screen) placements(all []placement) {
 	t.print(s)
 }
 
-// verdictOn prints the summary. It returns an error if a node lacks a script.
-func (d deployment) verdictOn(s screen, all []placement, remarks []string, cure safe) error {
+// verdictOn prints the summary. It returns an error if a node lacks a script, or if a try has found something.
+func (d deployment) verdictOn(s screen, seen visit, remarks []string, cure safe) error {
+	all := seen.placed
 	var errs []error
 	missing, nodes := 0, map[string]bool{}
 	for _, p := range all {
@@ -212,6 +251,7 @@ func (d deployment) verdictOn(s screen, all []placement, remarks []string, cure 
 	}
 	s.printf("\n")
 	s.failures(errs)
+	s.findings(seen.found)
 	for _, remark := range remarks {
 		s.printf("note: %s\n", remark)
 	}
@@ -219,7 +259,7 @@ func (d deployment) verdictOn(s screen, all []placement, remarks []string, cure 
 	case missing > 0:
 		d.tellMissing(s, missing)
 		s.printf("cure: %s\n", cure)
-		s.shaNote()
+		s.shaNote(d.files)
 		return errReported
 	case len(errs) > 0:
 		return errReported
@@ -227,8 +267,8 @@ func (d deployment) verdictOn(s screen, all []placement, remarks []string, cure 
 	where := counted(len(nodes), "node", "nodes")
 	one, many := d.nouns()
 	s.printf("%s\n", s.paint(green, counted(len(all)/len(nodes), one, many)+" on "+where))
-	s.shaNote()
-	return nil
+	s.shaNote(d.files)
+	return seen.verdict()
 }
 
 // nouns are the words for what is loaded.
@@ -254,10 +294,13 @@ func (d deployment) tellMissing(s screen, missing int) {
 	s.printf("%s: harmless if no program uses %s (the Go loader loads\nscripts at first use)\n", what, it)
 }
 
-// shaNote says how to compare the SHA1s of the table.
-func (s screen) shaNote() {
+// shaNote says how to compare the SHA1s of the table, and those of files.
+func (s screen) shaNote(files []string) {
 	s.printf("sha: 12 of the 40 characters of its file's SHA1, as sha1sum prints it\n" +
 		"(sluice list has that of each script)\n")
+	for _, file := range files {
+		s.printf("%s\n", file)
+	}
 }
 
 // failures prints errors of nodes and what to do about them, each cure once.

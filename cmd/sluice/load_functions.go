@@ -16,7 +16,7 @@ func (d deployment) functionsOn(ctx context.Context, n node, rdb *redis.Client) 
 	query := redis.FunctionListQuery{LibraryNamePattern: "sluice_v*", WithCode: true}
 	found, err := rdb.FunctionList(ctx, query).Result()
 	if err != nil {
-		return []placement{{node: n, script: "(all)", sha: "-", state: stateFailed, err: errFunctions(err)}}
+		return failedOn(n, errFunctions(err))
 	}
 	var all []placement
 	for _, library := range sluice.Libraries() {

@@ -33,7 +33,10 @@ func TestServerLoadFunctions(t *testing.T) {
 
 	altered := strings.Replace(sluice.Libraries()[0].Source, "-- list_log v1", "-- list_log v0", 1)
 	must(t, rdb.FunctionLoadReplace(background, altered).Err())
-	wantSaid(t, run("verify"), exitFailed, "other bytes", "cure: sluice load --functions")
+	for _, flags := range []string{"", " --try"} {
+		got := runLine(env, "verify --functions"+flags)
+		wantSaid(t, got, exitFailed, "other bytes", "cure: sluice load --functions")
+	}
 	wantSaid(t, run("load"), exitDone, "loaded now", "1 library on 1 node")
 	wantSaid(t, run("verify"), exitDone, "1 library on 1 node")
 }

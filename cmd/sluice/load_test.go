@@ -2,7 +2,12 @@ package main
 
 import (
 	"context"
+	"crypto/sha1"
 	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -35,6 +40,43 @@ func TestServerLoadAndVerify(t *testing.T) {
 	rdb := client(t, server.Addr)
 	must(t, rdb.ScriptFlush(context.Background()).Err())
 	check(exitFailed, scripts(1)+" are missing", "verify")
+}
+
+// TestServerLoadFile loads scripts that the program does not embed, and refuses files that are none.
+func TestServerLoadFile(t *testing.T) {
+	rdb, env := started(t)
+	newer := strings.Replace(sluice.GCRAV1().Source, "-- gcra v1\n", "-- gcra v2\n", 1)
+	write := func(name, text string) string {
+		path := filepath.Join(t.TempDir(), name)
+		must(t, os.WriteFile(path, []byte(text), 0o600))
+		return path
+	}
+	good := write("gcra_v2.lua", newer)
+	sum := fmt.Sprintf("%x", sha1.Sum([]byte(newer)))
+	got := sluiceRun(env, "verify", good, "list_log")
+	wantText(t, got, exitFailed, "gcra_v2 +"+sum[:12]+"  missing", "cure: sluice load .* "+good+" list_log\n")
+	got = sluiceRun(env, "load", good)
+	wantSaid(t, got, exitDone, "loaded now", "1 script on 1 node", "\n"+sum+"  "+good+"\n")
+	wantSaid(t, sluiceRun(env, "verify", good), exitDone, "loaded\n", "\n"+sum+"  "+good+"\n")
+	must(t, rdb.EvalSha(background, sum, []string{"sluice:x:{s}:gcra1"}, 3, 60000000, 3, 1, 0).Err())
+	wantSaid(t, sluiceRun(env, "verify", write("gcra_v1.lua", sluice.GCRAV1().Source)), exitFailed, sluice.GCRAV1().SHA1)
+
+	wantSaid(t, sluiceRun(env, "load", "gcra_v1.lua"), exitDone, sluice.GCRAV1().SHA1[:12]) // the embedded one
+
+	broken := write("gcra_v2.lua", newer+"local x = 1\n")
+	got = sluiceRun(env, "load", broken)
+	wantSaid(t, got, exitFailed, fmt.Sprintf("the server cannot compile gcra_v2.lua:%d: '<eof>' expected near 'local'",
+		strings.Count(newer, "\n")+1))
+	for _, refused := range []struct{ path, says string }{
+		{write("other.lua", "return 1\n"), "is not a script of Sluice: want a header"},
+		{write("gcra_v2.lua", strings.ReplaceAll(newer, "-- KEYS[", "-- ")), "is not a script of Sluice"},
+		{write("gcra_v2.lua", strings.ReplaceAll(newer, "-- REPLY[", "-- ")), "is not a script of Sluice"},
+		{write("gcra_v2.lua", strings.ReplaceAll(newer, "\n", "\r\n")), "ended by LF"},
+		{write("gcra_v3.lua", newer), "says that it is gcra_v2: want the file name gcra_v2.lua"},
+		{t.TempDir() + "/gcra_v2.lua", "no such file"},
+	} {
+		wantSaid(t, sluiceRun(env, "load", refused.path), exitUsage, refused.says)
+	}
 }
 
 func TestServerPasswordAndACL(t *testing.T) {
@@ -72,6 +114,45 @@ func TestServerCluster(t *testing.T) {
 	wantSaid(t, sluiceRun(nil, "verify", "--redis", addrs[0]), exitDone, "note: this server is a node of a cluster")
 	got = sluiceRun(nil, "load", "--cluster", redistest.Start(t).Addr)
 	wantSaid(t, got, exitFailed, "cure: the server is not a cluster")
+}
+
+// TestServerLoadByHand runs the loop of docs/operations.md as the user that loads.
+func TestServerLoadByHand(t *testing.T) {
+	t.Parallel()
+	addrs := startCluster(t)
+	var admins []*redis.Client // their connections stay
+	for _, addr := range addrs {
+		admin := client(t, addr)
+		setUsers(t, admin, "--cluster "+addr)
+		must(t, admin.Do(background, "acl", "setuser", "default", "off").Err())
+		admins = append(admins, admin)
+	}
+	verify := func() outcome { return sluiceRun(nil, "verify", "--cluster", "sluice-load:pw@"+addrs[0]) }
+	page, err := os.ReadFile("../../docs/operations.md")
+	must(t, err)
+	_, loop, _ := strings.Cut(string(page), "### Load with redis-cli alone")
+	_, loop, _ = strings.Cut(loop, "```sh\n")
+	loop, _, _ = strings.Cut(loop, "```")
+	host, port, _ := net.SplitHostPort(addrs[4])
+	here := strings.NewReplacer("=localhost ", "="+host+" ", "=7000 ", "="+port+" ")
+	run := func(password string) (string, error) {
+		cmd := exec.Command("sh", "-c", here.Replace(loop))
+		cmd.Dir, cmd.Env = "../..", append(os.Environ(), "REDISCLI_AUTH="+password)
+		out, err := cmd.Output()
+		return string(out), err
+	}
+	if out, err := run("wrong"); err == nil || strings.Contains(out, "loaded on") {
+		t.Errorf("with a wrong password: %v\n%s", err, out)
+	}
+	wantSaid(t, verify(), exitFailed, scripts(6)+" are missing")
+	if out, err := run("pw"); err != nil || strings.Contains(out, "FAILED") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	wantSaid(t, verify(), exitDone, scripts(1)+" on 6 nodes")
+	must(t, admins[5].Do(background, "acl", "deluser", "sluice-load").Err())
+	if out, err := run("pw"); err == nil || strings.Count(out, "FAILED: ") != len(sluice.All()) {
+		t.Errorf("with a node that refuses: %v\n%s", err, out)
+	}
 }
 
 func TestServerSentinel(t *testing.T) {

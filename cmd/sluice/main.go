@@ -26,6 +26,7 @@ const (
 	exitDone        = 0
 	exitFailed      = 1
 	exitUsage       = 2
+	exitWarned      = 3
 	exitInterrupted = 130
 )
 
@@ -56,7 +57,7 @@ func commands() []command {
 		{name: "demo", summary: "5 a second for many workers: every script beside two faulty limiters", run: app.demo},
 		{name: "list", summary: "the scripts: name, version, SHA1, keys and arguments", run: app.list},
 		{name: "load", summary: "load the scripts on every node of a deployment", run: app.load},
-		{name: "verify", summary: "check that every node has them", run: app.verify},
+		{name: "verify", summary: "check that every node has them, and that they decide", run: app.verify},
 		{name: "acl", summary: "print three Redis users: for loading, for using and for looking", run: app.acl},
 		{name: "inspect", summary: "what is stored for one subject, as a picture and in words", run: app.inspect},
 		{name: "top", summary: "the subjects with the most permits stored, with little load", run: app.top},
@@ -80,6 +81,9 @@ func usagef(format string, args ...any) error {
 
 // errReported ends a command whose output already says what is wrong.
 var errReported = errors.New("reported")
+
+// errWarned ends a command that found nothing broken, and something to see to, which its output says.
+var errWarned = errors.New("warned")
 
 // errHelp asks for the usage text of the command.
 var errHelp = errors.New("help wanted")
@@ -116,6 +120,9 @@ func (a app) failed(name string, err error) int {
 	}
 	if errors.Is(err, errReported) {
 		return exitFailed
+	}
+	if errors.Is(err, errWarned) {
+		return exitWarned
 	}
 	out := screen{w: a.stderr}
 	prefix := strings.TrimSpace("sluice "+name) + ": "

@@ -33,7 +33,7 @@ func wantHidden(t *testing.T, got outcome, what string) {
 
 // targetCommands are the subcommands that take a target, with what they want besides.
 var targetCommands = [][]string{
-	{"verify"}, {"load"}, {"top"}, {"inspect", "a", "b"}, {"inspect", "sluice:a:{b}:ll1"}, {"reset", "a", "b"},
+	{"verify"}, {"verify", "--try", "--json"}, {"load"}, {"top"}, {"inspect", "a", "b"}, {"inspect", "sluice:a:{b}:ll1"}, {"reset", "a", "b"},
 	{"set-rate", "a", "b", "1/1s"}, {"demo", "--duration=2s"},
 }
 
