@@ -26,6 +26,7 @@ const (
 	exitDone        = 0
 	exitFailed      = 1
 	exitUsage       = 2
+	exitNothing     = 3 // what was asked about is not stored
 	exitInterrupted = 130
 )
 
@@ -114,8 +115,11 @@ func (a app) failed(name string, err error) int {
 	if err == nil {
 		return exitDone
 	}
-	if errors.Is(err, errReported) {
+	switch {
+	case errors.Is(err, errReported):
 		return exitFailed
+	case errors.Is(err, errNothing):
+		return exitNothing
 	}
 	out := screen{w: a.stderr}
 	prefix := strings.TrimSpace("sluice "+name) + ": "
