@@ -17,7 +17,8 @@ limits:
       - {subject: '2001:db8:9:9::1', rates: 0/1m, until: 2999-01-01T00:00:00Z}
       - {subject: '2001:db8:1:2::', rates: 9/1m, until: 2001-01-01T00:00:00Z}
   api: {by: user.key, plan: user.plan, plans: {free: 60/1m, pro: [90/1m, 900/1h]}}
-  sms: {by: user.key, rates: 2/1m, script: gcra, mode: shadow}
+  sms: {by: user.key, rates: 2/1m, script: gcra, mode: shadow,
+    overrides: [{subject: ada, rates: 9/1m, until: 2999-01-01T00:00:00Z}]}
   pair: {by: ['ip(request.ip, 64)', user.key], rates: 2/1m, script: slice_ring}
 `
 

@@ -321,7 +321,6 @@ func (f inspectFlags) doubt(v *view, key stored.Key) {
 	if key.Config().IsConfig() {
 		return // the rate is stored
 	}
-	doubt := func(format string, args ...any) { v.Doubts = append(v.Doubts, fmt.Sprintf(format, args...)) }
 	window, limit := f.limits[0].Window.Microseconds(), f.limits[0].Permits
 	v.assumed = rateList(f.limits)
 	if window == 0 { // of slots
@@ -331,14 +330,12 @@ func (f inspectFlags) doubt(v *view, key stored.Key) {
 	switch {
 	case key.IsRing():
 		return // addWindows knows the windows
-	case v.Limit > 0 && v.Limit != limit: // gcra
-		doubt("the newest grant was made under a limit of %d", v.Limit)
+	case v.Limit > 0 && v.Limit != limit && f.from == "": // gcra; an override changes the limit too
+		v.Doubts = append(v.Doubts, fmt.Sprintf("the newest grant was made under a limit of %d", v.Limit))
 	case v.widest > 0 && v.widest != window:
-		doubt("the bucket counts a window of %s", length(v.widest))
+		v.Doubts = append(v.Doubts, "the bucket counts a window of "+length(v.widest))
 	case v.fromTTL > 0 && (v.fromTTL-window > 5000 || window-v.fromTTL > 5000):
-		doubt("the newest permit is kept for %s, by the TTL", length(v.fromTTL))
-	case v.Live > limit:
-		doubt("%d are live, more than this limit allows", v.Live)
+		v.Doubts = append(v.Doubts, "the newest permit is kept for "+length(v.fromTTL)+", by the TTL")
 	}
 }
 
@@ -354,9 +351,6 @@ func (f inspectFlags) addWindows(v *view, counts []int64) {
 		v.Left[fmt.Sprint("count_", i+1)] = counts[i]
 		if !slices.ContainsFunc(v.Ring.Sections, sectionOf(limit.Window.Microseconds()+v.LeaseAge)) {
 			v.Doubts = append(v.Doubts, "the ring does not count "+windowText(limit.Window))
-		} else if counts[i] > limit.Permits {
-			v.Doubts = append(v.Doubts, fmt.Sprintf("%d count in %s, more than this limit allows", counts[i],
-				windowText(limit.Window)))
 		}
 		others = slices.DeleteFunc(others, sectionOf(limit.Window.Microseconds()+v.LeaseAge))
 	}
