@@ -89,7 +89,8 @@ func (a app) nothingStored(ctx context.Context, f subjectFlags, of limited, foun
 					continue
 				}
 				limiters[key.Limiter]++
-				if key.Limiter == of.limiter && isSimilar(of.name, key.Subject) || key.Subject == of.name {
+				alike := key.Limiter == of.limiter && isSimilar(of.name, key.Subject) || key.Subject == of.name
+				if alike && len(similar) <= maxSimilar {
 					script, _ := key.Script()
 					similar[fmt.Sprintf("%s %s (%s)", key.Limiter, key.Subject, fullName(script))] = true
 				}
@@ -104,8 +105,8 @@ func (a app) nothingStored(ctx context.Context, f subjectFlags, of limited, foun
 		for _, name := range names[:min(len(names), maxSimilar)] {
 			s.printf("  %s\n", name)
 		}
-		if more := len(names) - maxSimilar; more > 0 {
-			s.printf("  and %d more\n", more)
+		if len(names) > maxSimilar {
+			s.printf("  and more\n")
 		}
 	}
 	switch {
@@ -115,7 +116,12 @@ func (a app) nothingStored(ctx context.Context, f subjectFlags, of limited, foun
 		s.printf("of limiter %s %s stored, for no similar subject: see sluice top --limiter %s\n", of.limiter,
 			counted(limiters[of.limiter], "key is", "keys are"), of.limiter)
 	case len(limiters) > 0:
-		others("nothing is stored of limiter "+of.limiter+". Limiters are", slices.Sorted(maps.Keys(limiters)))
+		names := slices.Sorted(maps.Keys(limiters))
+		rank := map[bool]int{true: -1}
+		slices.SortStableFunc(names, func(a, b string) int {
+			return rank[isSimilar(of.limiter, a)] - rank[isSimilar(of.limiter, b)]
+		})
+		others("nothing is stored of limiter "+of.limiter+". Limiters are", names)
 	}
 	if f.file == "" {
 		s.printf("--policy FILE makes the subject as a policy file does: of an address its /64, say\n")
@@ -147,5 +153,5 @@ func isSimilar(meant, stored string) bool {
 	for tail < len(short) && long[len(long)-1-tail] == short[len(short)-1-tail] {
 		tail++
 	}
-	return len(short) > 2 && (strings.Contains(long, short) || head+tail >= max(len(long)-2, 4))
+	return len(short) > 2 && (strings.Contains(long, short) || head+tail >= max(len(long)-2, 3))
 }
