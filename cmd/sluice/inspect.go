@@ -14,6 +14,7 @@ import (
 
 	"github.com/sluice-redis/sluice/cmd/sluice/internal/stored"
 	"github.com/sluice-redis/sluice/loader"
+	"github.com/sluice-redis/sluice/policy"
 )
 
 // maxKeys is how many keys of a subject inspect shows.
@@ -122,6 +123,9 @@ func (f *inspectFlags) take(of limited) (notes []string) {
 		return nil
 	}
 	f.script = p.Script
+	if p.Mode == policy.Shadow {
+		notes = append(notes, "the limit is in shadow: a denial is only reported")
+	}
 	rates := p.Rates
 	for _, o := range p.Overrides {
 		if o.Subject == of.name && o.Active(time.Now()) {

@@ -55,7 +55,7 @@ func TestServerNamed(t *testing.T) {
 		{"inspect --policy FILE login 2001:db8:9::7 --limit 2/1m", exitDone, `limit      2/1m, as given(.|\n)*refused`},
 		{"inspect --policy FILE api ada@example.com", exitDone,
 			`note: the limit is that of the plan, free: 60/1m; pro: 90/1m, 900/1h: add it by --limit\n`},
-		{"inspect --policy FILE sms ada", exitDone, `  now        refused`},
+		{"inspect --policy FILE sms ada", exitDone, `  now        refused(.|\n)*note: the limit is in shadow`},
 		{"inspect --policy FILE pair 192.0.2.7 ada", exitFailed,
 			`doubt      the policy file has slice_ring, which does not read this key\n$`},
 		{"inspect --policy FILE logni 192.0.2.7", exitUsage, `no limit "logni": want one of login, api, sms, pair`},
