@@ -119,7 +119,8 @@ func TestSubject(t *testing.T) {
 		{`request.header["x-user"].lowerAscii()`, "Ada", "ada"},
 		{"ip(request.ip, 64); user.key", "2001:db8::1 a|b", "2001:db8::/64|a~1b"},
 		{"ip(request.ip, 64); user.key", "2001:db8::1|a~1b", "2001:db8::/64|a~1b"},
-		{"ip(request.ip, 64); user.key", "192.0.2.7", `"192.0.2.7": want one value for each of by: ip(request.ip, 64), user.key`},
+		{"ip(request.ip, 64); user.key", "192.0.2.7",
+			`"192.0.2.7": want one value for each of by: ip(request.ip, 64), user.key`},
 	} {
 		f := parse(t, "limits: {x: {empty: refuse, rates: 3/1m, by: ['"+strings.ReplaceAll(c.by, "; ", "', '")+"']}}")
 		got, err := f.Policies[0].Subject(strings.Fields(c.typed)...)

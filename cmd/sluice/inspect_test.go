@@ -38,7 +38,7 @@ func TestServerInspect(t *testing.T) {
 		"sr1":               "as --limit 100/1m --limit 1000/1h",
 		"tb1:all":           "remaining  1\n",
 		"ll1 --limit 2/1m":  "limit      2/1m, as given: .*\n  now        refused: the next permit comes free (59|1m)",
-		"cc1 --limit 1":     `1 slot is held\n(.|\n)*holder .*, for (59|1m)(.|\n)*limit      1, as (.|\n)*refused: the next slot`,
+		"cc1 --limit 1":     `1 slot is held\n(.|\n)*holder .*, for (59|1m)(.|\n)*limit      1, as (.|\n)*: the next slot`,
 		"sr1 --limit 2/1m ": "window 1m: 2 of 2: this one refuses\n(.|\n)*now        refused",
 	} {
 		wantText(t, runLine(env, "inspect sluice:try:{demo}:"+args), exitDone, want)

@@ -148,8 +148,8 @@ func TestPolicyManyMistakes(t *testing.T) {
 	}
 }
 
-// TestPolicyOverrides wants the rates of an override wherever those of the limit are, until it ends: in a replay, by the
-// clock of the log.
+// TestPolicyOverrides wants the rates of an override wherever those of the limit are, until it ends: in a replay, by
+// the clock of the log.
 func TestPolicyOverrides(t *testing.T) {
 	file := inFile(t, "limits.yaml", "limits:\n  a:\n    by: ip(request.ip, 64)\n    rates: 2/1m\n    overrides:\n"+
 		"      - {subject: '2001:db8::7', rates: 4/1m, until: 2999-01-02T00:00:00Z, reason: he called}\n"+
@@ -158,7 +158,7 @@ func TestPolicyOverrides(t *testing.T) {
 		"  overrides  2001:db8::/64: 4/1m until 2999-01-02 00:00:00 UTC (he called)\n"+
 			"             192.0.2.7: 1/1m until 2026-03-01 23:30:00 UTC: it has ended, and can be removed\n")
 	for ip, want := range map[string]string{
-		"2001:db8::9": "limit      4/1m until 2999-01-02 00:00:00 UTC \\(he called\\), an override\n(.|\n)* granted, 3 remaining",
+		"2001:db8::9": "limit      4/1m until 2999-01-02 00:00:00 UTC \\(he called\\), an override\n(.|\n)* granted, 3 re",
 		"192.0.2.7":   "limit      2/1m\n(.|\n)* granted, 1 remaining",
 	} {
 		wantText(t, sluiceRun(nil, "policy", "explain", file, "request.ip="+ip), exitDone, want)
@@ -174,7 +174,8 @@ func TestPolicyOverrides(t *testing.T) {
 		"":              `a +30 +15 +15 .* 15 by overrides\n(.|\n)*10 +2 .*2001:db8::/64\n`,
 		"--rate a=5/1m": `a +30 +24 +6 .*by overrides\n`,
 	} {
-		wantText(t, sluiceRun(nil, append([]string{"policy", "replay", file, path}, strings.Fields(args)...)...), exitDone, want)
+		line := append([]string{"policy", "replay", file, path}, strings.Fields(args)...)
+		wantText(t, sluiceRun(nil, line...), exitDone, want)
 	}
 }
 

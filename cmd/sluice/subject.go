@@ -65,7 +65,7 @@ var errNothing = errors.New("nothing is stored")
 // maxSimilar is how many keys, or limiters, are shown in place of what is not stored.
 const maxSimilar = 10
 
-// nothingStored says that a complete search has found nothing, and what is stored in its place. Its error is errNothing.
+// nothingStored says that a complete search has found nothing, and what is stored in its place. It returns errNothing.
 func (a app) nothingStored(ctx context.Context, f subjectFlags, of limited, found search) error {
 	s := newScreen(a.stdout)
 	s.printf("nothing is stored under %s on %s\n", found.pattern, found.node)
