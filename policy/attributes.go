@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/sluice-redis/sluice/httplimit"
 	"github.com/sluice-redis/sluice/policy/internal/yamlfile"
@@ -24,6 +25,9 @@ type Attributes struct {
 
 	// Values is what the application says: "user.key", "user.plan" and the names in the file's attributes.
 	Values map[string]string
+
+	// At is when the call is made. It decides which overrides apply. The zero At is now.
+	At time.Time
 
 	// Status is response.status. It is used by Policy.Counts only.
 	Status int

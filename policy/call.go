@@ -56,7 +56,7 @@ func (p *Policies) begin(s *set, a Attributes) *Call {
 		case err != nil:
 			c.err = errors.Join(c.err, err)
 		case ok && (!m.Refused || policy.Mode != Shadow):
-			c.matches = append(c.matches, Limited{m, s.limiters[i][m.plan]})
+			c.matches = append(c.matches, Limited{m, s.limiters[i][m.limiter]})
 		}
 	}
 	return c

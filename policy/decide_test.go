@@ -311,6 +311,7 @@ func TestLoadErrors(t *testing.T) {
 }
 
 // Limits that are ahead of Redis report when the file no longer has them, and at the end; a limit that stays goes on.
+// Redis decides about a subject with an override.
 func TestDecideAhead(t *testing.T) {
 	_, limits := fakeRedis(t)
 	const file = `limits: {api: {by: '"all"', rates: 1000/1m, ahead: {processes: 1, error: 10%}}}`
@@ -335,6 +336,12 @@ func TestDecideAhead(t *testing.T) {
 		t.Fatal(err)
 	}
 	take(true)
+	const override = "}, overrides: [{subject: all, rates: 900/1m, until: 2999-01-01T00:00:00Z}]}}"
+	if err := policies.Replace(parse(t, strings.TrimSuffix(file, "}}}")+override)); err != nil {
+		t.Fatal(err)
+	}
+	take(false)
+	take(false)
 	if err := policies.Replace(parse(t, strings.ReplaceAll(file, "10%", "20%"))); err != nil {
 		t.Fatal(err)
 	}
@@ -343,6 +350,6 @@ func TestDecideAhead(t *testing.T) {
 	if err := policies.Close(); err != nil {
 		t.Fatal(err)
 	}
-	counted(5)
+	counted(7)
 	take(false)
 }

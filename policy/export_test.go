@@ -1,9 +1,11 @@
 package policy
 
+import "slices"
+
 // What tests compare with the page that documents it.
 var (
 	FileWords     = fileWords
-	PolicyWords   = policyWords
+	PolicyWords   = slices.Concat(policyWords, overrideWords)
 	FunctionNames = functionNames
 )
 

@@ -47,13 +47,17 @@ type Policy struct {
 	Before bool                // `cost: before`: the hits of a descriptor are known before the response
 	Ahead  loader.AheadOptions // zero: Redis decides about each call
 
+	// Overrides is other rates for single subjects, also those that have ended.
+	Overrides []Override
+
 	when           *expression
 	by             []*expression
 	plan           *expression
 	cost           *expression // nil: fixedCost
 	fixedCost      int64
 	count          *expression
-	asksRequest    bool // any expression but count does
+	overridden     map[string]int // the overrides by their subjects
+	asksRequest    bool           // any expression but count does
 	asksDescriptor bool
 }
 

@@ -15,12 +15,14 @@ type Match struct {
 	Key     []string       // the texts of `by`; all are "" if the empty key is shared
 	Subject string         // httplimit.Subject(Key...); "" if it is Refused
 	Plan    string         // "" without plans
-	Rates   []loader.Limit // those of the plan
+	Rates   []loader.Limit // those of the override, or of the plan
 	Cost    int64          // permits: at least 1; 0 of a descriptor without hits, which only looks
 	Refused bool           // the key is empty, and the file says refuse
 	Missing string         // if Refused: a value that the application or the connection did not have, "" if there is none
 
-	plan int // in Plans
+	Override *Override // of the subject; nil: there is none, or it has ended
+
+	limiter int // of the plan or the override: see set
 }
 
 // An AttributeError says that a policy could not be applied to a call because of the call's attributes. Nothing was
@@ -81,6 +83,7 @@ func (p *Policy) match(v *values) (m Match, ok bool, err error) {
 			return m, false, p.wrap("plan", err)
 		}
 	}
+	m.override(v.Attributes)
 	if p.cost != nil {
 		if m.Cost, err = p.cost.number(v); err == nil && m.Cost < 0 {
 			err = fmt.Errorf("the cost is %d: want 0 or more", m.Cost)
@@ -149,7 +152,7 @@ func (m *Match) setPlan(v *values) error {
 	for _, wanted := range []string{name, DefaultPlan} {
 		for i, plan := range m.Plans {
 			if plan.Name == wanted {
-				m.Plan, m.Rates, m.plan = plan.Name, plan.Rates, i
+				m.Plan, m.Rates, m.limiter = plan.Name, plan.Rates, i
 				return nil
 			}
 		}

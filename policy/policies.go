@@ -220,21 +220,26 @@ func (p *Policies) complain(err error) {
 // set is a file with its limiters.
 type set struct {
 	file     *File
-	limiters [][]loader.Limiter // of each policy: for each plan, or one
-	query    bool               // an expression asks for the query
+	limiters [][]loader.Limiter // of each policy: for each plan, or one, then for each override
+	makers   []func([]loader.Limit) loader.Limiter
+	query    bool // an expression asks for the query
 	cookie   bool
 }
 
 // newSet makes the limiters of a file. Those that stay the same are the old ones, with what they know in this process.
 func (p *Policies) newSet(file *File) (*set, error) {
-	s := &set{file: file, limiters: make([][]loader.Limiter, len(file.Policies))}
+	s := &set{file: file, limiters: make([][]loader.Limiter, len(file.Policies)),
+		makers: make([]func([]loader.Limit) loader.Limiter, len(file.Policies))}
 	old := p.current.Load()
 	errs := []error{file.address.Check()}
 	for i, policy := range file.Policies {
 		s.query = s.query || policy.uses("request.query")
 		s.cookie = s.cookie || policy.uses("request.cookie")
-		if s.limiters[i] = old.limitersOf(policy); s.limiters[i] == nil {
-			s.limiters[i] = policy.newLimiters(p.limits)
+		if s.limiters[i], s.makers[i] = old.limitersOf(policy); s.limiters[i] == nil {
+			s.limiters[i], s.makers[i] = policy.newLimiters(p.limits)
+		}
+		for _, o := range policy.Overrides { // Redis decides these, also if the others are ahead of it
+			s.limiters[i] = append(s.limiters[i], s.makers[i](o.Rates))
 		}
 		for _, limiter := range s.limiters[i] {
 			if err := limiter.Check(); err != nil {
@@ -245,31 +250,34 @@ func (p *Policies) newSet(file *File) (*set, error) {
 	return s, errors.Join(errs...)
 }
 
-// limitersOf returns the limiters of an equal policy, nil if there is none.
-func (s *set) limitersOf(policy *Policy) []loader.Limiter {
+// limitersOf returns the limiters of an equal policy, without those of its overrides, and their maker; nil if there is
+// none.
+func (s *set) limitersOf(policy *Policy) ([]loader.Limiter, func([]loader.Limit) loader.Limiter) {
 	if s == nil {
-		return nil
+		return nil, nil
 	}
 	i := slices.IndexFunc(s.file.Policies, func(old *Policy) bool {
 		return old.Name == policy.Name && old.Script == policy.Script && old.Fail == policy.Fail &&
 			old.Ahead == policy.Ahead && slices.Equal(old.Rates, policy.Rates) && reflect.DeepEqual(old.Plans, policy.Plans)
 	})
 	if i < 0 {
-		return nil
+		return nil, nil
 	}
-	return s.limiters[i]
+	return slices.Clone(s.limiters[i][:max(len(policy.Plans), 1)]), s.makers[i]
 }
 
-// newLimiters makes the limiters of a policy, one for each plan.
-func (p *Policy) newLimiters(limits *loader.Loader) (limiters []loader.Limiter) {
-	with := p.limiters(limits)
+// newLimiters makes the limiters of a policy, one for each plan, and returns their maker.
+func (p *Policy) newLimiters(limits *loader.Loader) (
+	limiters []loader.Limiter, with func([]loader.Limit) loader.Limiter,
+) {
+	with = p.limiters(limits)
 	if p.Rates != nil {
-		return []loader.Limiter{p.goAhead(with(p.Rates))}
+		return []loader.Limiter{p.goAhead(with(p.Rates))}, with
 	}
 	for _, plan := range p.Plans {
 		limiters = append(limiters, p.goAhead(with(plan.Rates)))
 	}
-	return limiters
+	return limiters, with
 }
 
 // goAhead returns the limiter that is ahead of Redis, where the file says so. A plan that allows nothing needs none.

@@ -21,6 +21,7 @@ var (
 	fileWords   = []string{"limits", "attributes", "proxies"}
 	policyWords = []string{
 		"when", "by", "empty", "rates", "plan", "plans", "script", "cost", "count", "mode", "fail", "ahead",
+		"overrides",
 	}
 )
 
@@ -196,6 +197,7 @@ func (r *reader) policy(key, n *yaml.Node) *Policy {
 	r.modes(p, words)
 	r.ahead(p, words["ahead"], ratesKnown)
 	r.script(p, key, words["script"], ratesKnown)
+	r.overrides(p, words["overrides"], ratesKnown)
 	r.about(p, key)
 	return p
 }
@@ -288,8 +290,16 @@ func (r *reader) plans(p *Policy, plan, plans *yaml.Node) {
 	}
 }
 
-// rateList reads rates, each of at least so many permits.
-func (r *reader) rateList(n *yaml.Node, what string, least int64) (rates []loader.Limit) {
+// rateList reads rates, each of at least so many permits and of use beside the others.
+func (r *reader) rateList(n *yaml.Node, what string, least int64) []loader.Limit {
+	rates, items := r.rateItems(n, what, least)
+	if at, conflict := conflict(rates); conflict != "" && len(rates) == len(items) {
+		r.Fail(items[at], conflict, "another rate, or none")
+	}
+	return rates
+}
+
+func (r *reader) rateItems(n *yaml.Node, what string, least int64) (rates []loader.Limit, items []*yaml.Node) {
 	items, ok := r.Items(n, what)
 	switch {
 	case !ok:
@@ -307,10 +317,7 @@ func (r *reader) rateList(n *yaml.Node, what string, least int64) (rates []loade
 			rates = append(rates, rate)
 		}
 	}
-	if at, conflict := conflict(rates); conflict != "" && len(rates) == len(items) {
-		r.Fail(items[at], conflict, "another rate, or none")
-	}
-	return rates
+	return rates, items
 }
 
 func (r *reader) rate(n *yaml.Node, least int64) (rate loader.Limit, ok bool) {

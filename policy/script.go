@@ -27,6 +27,9 @@ const (
 	maxPermits = 1_000_000_000 // slice_ring
 )
 
+// largest is the most permits of a rate that a script holds.
+var largest = map[string]int64{listLog: maxListLog, zsetLog: maxZSetLog, gcra: maxGCRA, sliceRing: maxPermits}
+
 // all returns the rates of all plans.
 func (p *Policy) all() (rates []loader.Limit) {
 	rates = slices.Clone(p.Rates)
@@ -76,7 +79,6 @@ func windowsOf(rates []loader.Limit) (windows []time.Duration, most int64) {
 // checkScript says why the script cannot hold the rates, and the way out.
 func (p *Policy) checkScript() (what, want string) {
 	windows, most := windowsOf(p.all())
-	largest := map[string]int64{listLog: maxListLog, zsetLog: maxZSetLog, gcra: maxGCRA, sliceRing: maxPermits}[p.Script]
 	switch {
 	case p.Ahead.Processes > 0 && p.Script != sliceRing:
 		return "script " + p.Script + " beside ahead", "slice_ring, or no script"
@@ -84,8 +86,9 @@ func (p *Policy) checkScript() (what, want string) {
 	case len(windows) > 1:
 		return fmt.Sprintf("%s counts one window, and these rates have %d", p.Script, len(windows)),
 			"slice_ring, or no script"
-	case most > largest:
-		return fmt.Sprintf("%s holds %d permits, and a rate has %d", p.Script, largest, most), "slice_ring, or no script"
+	case most > largest[p.Script]:
+		return fmt.Sprintf("%s holds %d permits, and a rate has %d", p.Script, largest[p.Script], most),
+			"slice_ring, or no script"
 	case p.Script == gcra && p.Count != "":
 		return "gcra cannot give back what count does not charge", "list_log or slice_ring, or no script"
 	}

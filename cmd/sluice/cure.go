@@ -16,6 +16,9 @@ func cureFor(err error) string {
 	if errors.Is(err, errMayBeSet) {
 		return "it is safe to run the same command again"
 	}
+	if errors.Is(err, errNoBucket) {
+		return "give the subject an override in the policy file, until a time (docs/policy.md); sluice reset unblocks it once"
+	}
 	if errors.Is(err, loader.ErrNotLoaded) {
 		return "run sluice load with the same --redis, --cluster or --sentinel, " +
 			"as a user with the right to load (see sluice help acl)"

@@ -78,17 +78,8 @@ func cutLast(text, separator string) (before, after string, found bool) {
 	return text, "", false
 }
 
-// parseSubject is parseFlags for a command about one subject: it returns the limiter, the subject, and more if the
-// command wants so.
-func parseSubject(flags *flag.FlagSet, args []string, more ...string) ([]string, error) {
-	others, err := parseFlags(flags, args)
-	if err == nil {
-		err = wantSubject(others, more)
-	}
-	return others, err
-}
-
-func wantSubject(others, more []string) error {
+// wantSubject refuses other arguments than a limiter, a subject, and more if the command wants so.
+func wantSubject(others []string, more ...string) error {
 	switch {
 	case len(others) == 1 && given(others[0]) == strconv.Quote(others[0]):
 		return usagef("want a limiter and a subject: `sluice top --limiter %s` lists its subjects", others[0])

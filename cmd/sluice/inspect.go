@@ -7,11 +7,14 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sluice-redis/sluice/cmd/sluice/internal/stored"
 	"github.com/sluice-redis/sluice/loader"
+	"github.com/sluice-redis/sluice/policy"
 )
 
 // maxKeys is how many keys of a subject inspect shows.
@@ -19,11 +22,12 @@ const maxKeys = 40
 
 // inspectFlags are the flags of inspect.
 type inspectFlags struct {
-	serverFlags
-	prefix string
+	subjectFlags
 	json   bool
 	limits []loader.Limit // as the application has them; without a window of slots
 	burst  int64
+	from   string // where the limits come from, if not from the command line
+	script string // of the policy file; "" without one
 }
 
 // addLimit takes 3/1m, or 20 for slots.
@@ -39,7 +43,6 @@ func (f *inspectFlags) addLimit(text string) (err error) {
 func (a app) inspect(ctx context.Context, args []string) error {
 	var f inspectFlags
 	flags := f.register("inspect")
-	flags.StringVar(&f.prefix, "prefix", "sluice", "")
 	flags.Func("limit", "", f.addLimit)
 	flags.Int64Var(&f.burst, "burst", 0, "")
 	flags.BoolVar(&f.json, "json", false, "")
@@ -47,15 +50,16 @@ func (a app) inspect(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	if len(others) == 1 {
+	if len(others) == 1 && f.file == "" {
 		if key, ok := stored.ParseKey(others[0]); ok {
 			return a.inspectKey(ctx, f, key)
 		}
 	}
-	if err := wantSubject(others, nil); err != nil {
+	of, err := a.named(f.subjectFlags, others)
+	if err != nil {
 		return err
 	}
-	return a.inspectSubject(ctx, f, others[0], others[1])
+	return a.inspectSubject(ctx, f, of)
 }
 
 // inspectKey shows one key.
@@ -70,15 +74,15 @@ func (a app) inspectKey(ctx context.Context, f inspectFlags, key stored.Key) err
 }
 
 // inspectSubject finds and shows all keys of a subject.
-func (a app) inspectSubject(ctx context.Context, f inspectFlags, limiter, subject string) error {
-	rdb, begin, release, err := a.openSubject(ctx, f.serverFlags, f.prefix, limiter, subject)
+func (a app) inspectSubject(ctx context.Context, f inspectFlags, of limited) error {
+	rdb, begin, release, err := a.openSubject(ctx, f.serverFlags, f.prefix, of.limiter, of.name)
 	if err != nil {
 		return err
 	}
 	defer release()
 	found := a.search(ctx, rdb, begin)
 	var keys []stored.Key
-	var notes []string
+	notes := f.take(of)
 	var unread error
 	ids := 0
 	for _, text := range found.keys {
@@ -99,12 +103,46 @@ func (a app) inspectSubject(ctx context.Context, f inspectFlags, limiter, subjec
 		notes = append(notes, counted(more, "more key was", "more keys were")+" found and not looked at: name one to see it")
 		keys, unread = keys[:maxKeys], errReported
 	}
-	if len(found.keys) == 0 && found.missed == nil && !f.json {
-		newScreen(a.stdout).nothingStored(found)
+	if len(found.keys) == 0 && found.missed == nil {
+		if unread = errNothing; !f.json {
+			return a.nothingStored(ctx, f.subjectFlags, of, found)
+		}
+	}
+	err = cmp.Or(f.show(ctx, a, rdb, keys, notes), unread)
+	missed := withRights(found.incomplete(), f.rights())
+	if missed != nil && (errors.Is(err, errReported) || errors.Is(err, errNothing)) {
+		return missed
+	}
+	return errors.Join(missed, err)
+}
+
+// take takes the limits of a policy file, if none were given. It returns what is to be said of them.
+func (f *inspectFlags) take(of limited) (notes []string) {
+	p := of.policy
+	if p == nil {
 		return nil
 	}
-	err = f.show(ctx, a, rdb, keys, notes)
-	return errors.Join(withRights(found.incomplete(), f.rights()), cmp.Or(err, unread))
+	f.script = p.Script
+	if p.Mode == policy.Shadow {
+		notes = append(notes, "the limit is in shadow: a denial is only reported")
+	}
+	rates := p.Rates
+	for _, o := range p.Overrides {
+		if o.Subject == of.name && o.Active(time.Now()) {
+			notes, rates = append(notes, "an override is in force: "+overrideText(o)), o.Rates
+		}
+	}
+	switch {
+	case f.limits != nil:
+	case rates == nil:
+		notes = append(notes, "the limit is that of the plan, "+strings.Join(ratesOf(p), "; ")+": add it by --limit")
+	case rates[0].Permits == 0:
+		notes = append(notes, "every call is refused: the limit is "+rateList(rates))
+	default:
+		f.limits, f.from = rates, f.file
+		f.burst = cmp.Or(f.burst, rates[0].Permits)
+	}
+	return notes
 }
 
 // rights is the cure if the user may not do what is needed.
@@ -136,13 +174,21 @@ func (f inspectFlags) show(ctx context.Context, a app, rdb *redis.Client, keys [
 			out.printf("note: %s\n", note)
 		}
 	}
+	var nothing error
+	if len(views) > 0 {
+		nothing = errNothing
+	}
 	for _, v := range views {
 		if v.lacks != nil {
 			return withRights(fmt.Errorf("%s: %w", v.Key, v.lacks), f.rights())
 		}
+		if v.State != stateAbsent {
+			nothing = nil
+		}
 	}
-	if slices.ContainsFunc(views, func(v view) bool { return v.State == stateDamaged || v.State == stateForeign }) {
+	unknown := func(v view) bool { return v.State == stateDamaged || v.State == stateForeign || v.Doubts != nil }
+	if slices.ContainsFunc(views, unknown) {
 		return errReported
 	}
-	return nil
+	return nothing
 }

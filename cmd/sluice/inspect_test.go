@@ -26,27 +26,36 @@ func TestServerInspect(t *testing.T) {
 		`  rate       3 in 1m, all clients together\n`, `  left       not known: .* add it, as --limit 20\n`,
 	)
 	wantNarrow(t, "inspect", all.stdout)
-	if n := strings.Count(all.stdout, "  remaining  1\n"); n != 6 { // token_bucket has two keys
-		t.Errorf("%d scripts were asked, want 6:\n%s", n, all.stdout)
+	if n := strings.Count(all.stdout, "  remaining  1\n"); n != 5 {
+		t.Errorf("%d scripts were asked, want 5:\n%s", n, all.stdout)
 	}
 	for _, code := range []string{"ll1", "zl1"} {
 		wantText(t, sluiceRun(env, "inspect", "sluice:try:{demo}:"+code), exitDone,
 			`  window     1m, from the TTL\n  permits    2 live, of 2 stored`, `add it, as --limit 3/1m\n`)
 	}
 	for args, want := range map[string]string{
-		"gcra1":                         "as --limit 10/1s --burst 20", // the burst may differ from the limit
-		"sr1":                           "as --limit 100/1m --limit 1000/1h",
-		"tb1:all":                       "remaining  1\n",
-		"ll1 --limit 2/1m":              "refused: the next permit comes free (59|1m)",
-		"cc1 --limit 1":                 `1 slot is held\n(.|\n)*holder .*, for (59|1m)(.|\n)*refused: the next slot`,
-		"sr1 --limit 2/30s":             "this one refuses\n.*another window, which may refuse: add --limit N/1m\n",
-		"sr1 --limit 9/1s --limit 2/1m": "window 1s: [02] of 9\n +window 1m: 2 of 2: this one refuses\n",
+		"gcra1":             "as --limit 10/1s --burst 20", // the burst may differ from the limit
+		"sr1":               "as --limit 100/1m --limit 1000/1h",
+		"tb1:all":           "remaining  1\n",
+		"ll1 --limit 2/1m":  "limit      2/1m, as given: .*\n  now        refused: the next permit comes free (59|1m)",
+		"cc1 --limit 1":     `1 slot is held\n(.|\n)*holder .*, for (59|1m)(.|\n)*limit      1, as (.|\n)*: the next slot`,
+		"sr1 --limit 2/1m ": "window 1m: 2 of 2: this one refuses\n(.|\n)*now        refused",
 	} {
 		wantText(t, runLine(env, "inspect sluice:try:{demo}:"+args), exitDone, want)
 	}
-	wantText(t, runLine(env, "inspect sluice:try:{nobody}:ll1"), exitDone, "absent: nothing is stored")
-	wantText(t, runLine(env, "inspect try nobody --limit 3/1m"), exitDone,
-		`^nothing is stored under sluice:try:\{nobody\}:\* on \S+\nnames are exact: check spelling and case\n$`)
+	const granted = "(.|\n)*now        not known; if this is the limit, a permit is granted now"
+	for args, want := range map[string]string{ // limits that are not those of the grants
+		"ll1 --limit 9/10s":             "doubt      the newest permit is kept for 1m, by the TTL" + granted,
+		"zl1 --limit 9/1h":              "doubt      the newest permit is kept for 1m, by the TTL" + granted,
+		"gcra1 --limit 9/1m --burst 9":  "doubt      the newest grant was made under a limit of 3" + granted,
+		"gcra1 --limit 3/2s --burst 9":  "doubt      the bucket counts a window of 1m(.|\n)*not known; if",
+		"sr1 --limit 9/1h":              "the ring does not count 1h\n.*has another window.* add --limit N/1m\n" + granted,
+		"sr1 --limit 9/1s --limit 2/1m": "not count 1s\n +window 1s: [02] of 9\n +window 1m: 2 of 2: this one",
+	} {
+		wantText(t, runLine(env, "inspect sluice:try:{demo}:"+args), exitFailed, want)
+	}
+	wantText(t, runLine(env, "inspect sluice:try:{nobody}:ll1"), exitNothing, "absent: nothing is stored")
+	wantText(t, runLine(env, "inspect --json try nobody"), exitNothing, `^\[\]\n$`)
 	wantText(t, runLine(env, "inspect sluice:try:{demo}:ll1 --limit 0/1m"), exitFailed, "BADARG limit: want 1")
 	wantText(t, runLine(env, "inspect sluice:try:{demo}:ll1 --limit 3"), exitUsage, "does not use .*: want --limit 3/1m")
 
@@ -120,7 +129,7 @@ func TestServerInspectStates(t *testing.T) {
 		{"ll1 --limit 3/1m", []any{"rpush", "1", "one", "two", now}, exitFailed, `damaged: .*BADSTATE: entry \d holds`},
 		{"ll1", []any{"set", "one"}, exitFailed, "foreign: .* WRONGTYPE"},
 		{"tb1", []any{"hset", "rate", "no"}, exitFailed, "damaged: .*rate, interval and scope"},
-		{"sr1:1000000", []any{"set", ""}, exitDone, "absent"},
+		{"sr1:1000000", []any{"set", ""}, exitNothing, "absent"},
 		{"gcra1", []any{"set", bucket(now - 5)}, exitDone, "idle: the bucket is full"},
 		{"cc1", []any{"zadd", now - 1, "a"}, exitDone, "idle: no slots are held(.|\n)*expires    never\n"},
 		{"cc1", []any{"zadd", fmt.Sprint(now+minute, ".5"), "a", now + 2*minute, "b"}, exitFailed, "damaged: .*a lease has"},
@@ -246,7 +255,7 @@ func ownersIn(t *testing.T, ask func(subject string) outcome) map[string]string 
 	for i := 0; len(owners) < 3; i++ {
 		subject := fmt.Sprint("s", i)
 		got := ask(subject)
-		wantText(t, got, exitDone, "^nothing is stored under ")
+		wantText(t, got, exitNothing, "^nothing is stored under ")
 		line, _, _ := strings.Cut(got.stdout, "\n")
 		owners[line[strings.LastIndex(line, " ")+1:]] = subject
 	}

@@ -26,7 +26,8 @@ const (
 	exitDone        = 0
 	exitFailed      = 1
 	exitUsage       = 2
-	exitWarned      = 3
+	exitWarned      = 3 // verify: warnings only
+	exitNothing     = 3 // what was asked about is not stored
 	exitInterrupted = 130
 )
 
@@ -118,10 +119,12 @@ func (a app) failed(name string, err error) int {
 	if err == nil {
 		return exitDone
 	}
-	if errors.Is(err, errReported) {
+	switch {
+	case errors.Is(err, errReported):
 		return exitFailed
-	}
-	if errors.Is(err, errWarned) {
+	case errors.Is(err, errNothing):
+		return exitNothing
+	case errors.Is(err, errWarned):
 		return exitWarned
 	}
 	out := screen{w: a.stderr}

@@ -124,7 +124,25 @@ func (s screen) checked(server *replay.Server, p *policy.Policy) error {
 	s.fact("cost", p.Cost)
 	s.fact("count", p.Count)
 	s.fact("fail", p.Fail.String())
+	name = "overrides"
+	for _, o := range p.Overrides {
+		text := o.Subject + ": " + overrideText(o)
+		if !o.Active(time.Now()) {
+			text += ": it has ended, and can be removed"
+		}
+		s.fact(name, text)
+		name = ""
+	}
 	return nil
+}
+
+// overrideText says what an override allows.
+func overrideText(o policy.Override) string {
+	text := rateList(o.Rates) + " until " + o.Until.UTC().Format("2006-01-02 15:04:05 UTC")
+	if o.Reason != "" {
+		text += " (" + o.Reason + ")"
+	}
+	return text
 }
 
 // fact prints a line of a limit, unless there is nothing to say.

@@ -138,7 +138,10 @@ func (s screen) matching(server *replay.Server, m policy.Match, a *policy.Attrib
 	}
 	s.fact("key", key)
 	rates := rateList(m.Rates)
-	if m.Plan != "" {
+	switch {
+	case m.Override != nil:
+		rates = overrideText(*m.Override) + ", an override"
+	case m.Plan != "":
 		rates += ", of plan " + m.Plan
 	}
 	s.fact("limit", rates)

@@ -217,6 +217,7 @@ func remarks(p replay.Policy) string {
 	if p.Mode == policy.Shadow {
 		all = append(all, "shadow")
 	}
+	add(p.Overridden, "by overrides")
 	add(p.Free, "not charged")
 	add(p.Refused, "empty keys")
 	add(p.Withdrawn, "denied by others")

@@ -148,6 +148,37 @@ func TestPolicyManyMistakes(t *testing.T) {
 	}
 }
 
+// TestPolicyOverrides wants the rates of an override wherever those of the limit are, until it ends: in a replay, by
+// the clock of the log.
+func TestPolicyOverrides(t *testing.T) {
+	file := inFile(t, "limits.yaml", "limits:\n  a:\n    by: ip(request.ip, 64)\n    rates: 2/1m\n    overrides:\n"+
+		"      - {subject: '2001:db8::7', rates: 4/1m, until: 2999-01-02T00:00:00Z, reason: he called}\n"+
+		"      - {subject: 192.0.2.7, rates: 1/1m, until: 2026-03-02T00:30:00+01:00}\n")
+	wantSaid(t, sluiceRun(nil, "policy", "check", file), exitDone,
+		"  overrides  2001:db8::/64: 4/1m until 2999-01-02 00:00:00 UTC (he called)\n"+
+			"             192.0.2.7: 1/1m until 2026-03-01 23:30:00 UTC: it has ended, and can be removed\n")
+	for ip, want := range map[string]string{
+		"2001:db8::9": "limit      4/1m until 2999-01-02 00:00:00 UTC \\(he called\\), an override\n(.|\n)* granted, 3 re",
+		"192.0.2.7":   "limit      2/1m\n(.|\n)* granted, 1 remaining",
+	} {
+		wantText(t, sluiceRun(nil, "policy", "explain", file, "request.ip="+ip), exitDone, want)
+	}
+	var log strings.Builder
+	for _, at := range []string{"23:20", "23:40"} {
+		for _, ip := range []string{"192.0.2.7", "192.0.2.8", "2001:db8::8"} {
+			log.WriteString(strings.Repeat(ip+" - - [01/Mar/2026:"+at+":00 +0000] \"GET / HTTP/1.1\" 200 1\n", 5))
+		}
+	}
+	path := inFile(t, "a.log", log.String())
+	for args, want := range map[string]string{
+		"":              `a +30 +15 +15 .* 15 by overrides\n(.|\n)*10 +2 .*2001:db8::/64\n`,
+		"--rate a=5/1m": `a +30 +24 +6 .*by overrides\n`,
+	} {
+		line := append([]string{"policy", "replay", file, path}, strings.Fields(args)...)
+		wantText(t, sluiceRun(nil, line...), exitDone, want)
+	}
+}
+
 // TestPolicyExplainProxies wants the client's address from X-Forwarded-For behind the file's proxies, and only there.
 func TestPolicyExplainProxies(t *testing.T) {
 	file := inFile(t, "limits.yaml",

@@ -13,8 +13,7 @@ import (
 
 // resetFlags are the flags of reset.
 type resetFlags struct {
-	serverFlags
-	prefix string
+	subjectFlags
 	dryRun bool
 	config bool
 }
@@ -22,14 +21,17 @@ type resetFlags struct {
 func (a app) reset(ctx context.Context, args []string) error {
 	var f resetFlags
 	flags := f.register("reset")
-	flags.StringVar(&f.prefix, "prefix", "sluice", "")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "")
 	flags.BoolVar(&f.config, "config", false, "")
-	others, err := parseSubject(flags, args)
+	others, err := parseFlags(flags, args)
 	if err != nil {
 		return err
 	}
-	rdb, begin, release, err := a.openSubject(ctx, f.serverFlags, f.prefix, others[0], others[1])
+	of, err := a.named(f.subjectFlags, others)
+	if err != nil {
+		return err
+	}
+	rdb, begin, release, err := a.openSubject(ctx, f.serverFlags, f.prefix, of.limiter, of.name)
 	if err != nil {
 		return err
 	}
@@ -40,10 +42,10 @@ func (a app) reset(ctx context.Context, args []string) error {
 	}
 	r := remover{screen: newScreen(a.stdout), resetFlags: f, rdb: rdb}
 	if len(found.keys) == 0 && found.missed == nil {
-		r.nothingStored(found)
-		return nil
+		return a.nothingStored(ctx, f.subjectFlags, of, found)
 	}
 	r.printf("%s on %s\n", r.paint(bold, found.pattern), found.node)
+	r.stray = noBucket(found.keys)
 	for n, text := range found.keys {
 		if r.err != nil && !stored.IsReply(r.err) || ctx.Err() != nil {
 			r.failed += len(found.keys) - n
@@ -65,10 +67,27 @@ type remover struct {
 	screen
 	resetFlags
 	rdb     *redis.Client
+	stray   bool  // a rate is none of the limiter's
 	gone    int   // keys removed, or that would be
 	failed  int   // keys not removed, or perhaps not
 	unknown int   // keys of no known script
 	err     error // the first
+}
+
+// noBucket reports whether keys of a subject are those of another script, and none holds permits of a token_bucket. A
+// rate beside them was written by mistake.
+func noBucket(keys []string) (other bool) {
+	for _, text := range keys {
+		key, known := stored.ParseKey(text)
+		switch {
+		case !known || key.IsConfig():
+		case key.Config().IsConfig():
+			return false
+		default:
+			other = true
+		}
+	}
+	return other
 }
 
 // see removes one key or says why it stays.
@@ -82,7 +101,7 @@ func (r *remover) see(ctx context.Context, text string) {
 	case !known:
 		r.unknown++
 		r.line(yellow, "unknown", text, ": no known script has such a key, so it stays")
-	case key.IsConfig() && !r.config:
+	case key.IsConfig() && !r.config && !r.stray:
 		r.line(plain, "stays", text, ": the rate; --config removes it too")
 	case r.dryRun:
 		r.gone++

@@ -143,12 +143,42 @@ func TestServerSetRate(t *testing.T) {
 	wantText(t, runLine(env, "set-rate sms a{b 3/1s --prefix shop"), exitDone, `key shop:sms:\{a%7Bb\}:tb1 on`)
 }
 
+// TestServerSetRateOtherScript refuses a limiter that is no token_bucket, also for subjects without state and beside a
+// rate that was written before. reset removes such a rate.
+func TestServerSetRateOtherScript(t *testing.T) {
+	rdb, env := started(t)
+	limits := loader.New(rdb)
+	ring := limits.SliceRing("login", []loader.Limit{loader.PerMinute(3)})
+	_, err := ring.Allow(background, "ada")
+	must(t, err)
+	const refused = `:sr1 holds a slice_ring: only a token_bucket .* nothing was written\ncure: give the subject an`
+	for _, subject := range []string{"ada", "bob"} {
+		wantText(t, runLine(env, "set-rate login "+subject+" 50/1m"), exitFailed, refused)
+	}
+	wantKeys(t, rdb, "sluice:login:{ada}:sr1")
+	for _, subject := range []string{"ada", "eve"} {
+		must(t, rdb.HSet(background, "sluice:login:{"+subject+"}:tb1", "rate", 50, "interval", 60_000_000, "scope", 0).Err())
+	}
+	for _, subject := range []string{"ada", "bob"} {
+		wantText(t, runLine(env, "set-rate login "+subject+" 50/1m"), exitFailed, refused)
+	}
+	wantText(t, runLine(env, "inspect login ada"), exitDone, "config: the rate")
+	wantText(t, runLine(env, "reset login ada"), exitDone, "removed 2 keys\n$")
+	_, err = ring.Allow(background, "ada")
+	must(t, err)
+	_, err = limits.TokenBucket("login", loader.PerMinute(3)).Allow(background, "dan") // one that moves to another script
+	must(t, err)
+	wantText(t, runLine(env, "set-rate login ada 50/1m"), exitFailed, refused)
+	wantText(t, runLine(env, "set-rate login bob 50/1m"), exitDone, "in force: 50 in 1m")
+}
+
 // TestServerSetRateRights takes the rights that the help names away one by one.
 func TestServerSetRateRights(t *testing.T) {
 	rdb, _ := started(t)
 	line := "set-rate --redis=redis://night:secret@" + rdb.Options().Addr + " sms acme 5/1m"
 	rules := helpRules(t, usageOf("set-rate"))
-	for _, refused := range []string{"script|load", "evalsha", "hmget", "exists", "time", "hset", "persist"} {
+	for _, refused := range []string{"script|load", "evalsha", "hmget", "exists", "scan", "time", "hset",
+		"persist"} {
 		must(t, rdb.ACLSetUser(background, "night", append(rules[:len(rules):len(rules)], "-"+refused)...).Err())
 		wantText(t, runLine(nil, line), exitFailed, "NOPERM|The user executing the script can't run",
 			"cure: (run sluice load|grant this user)")
@@ -169,8 +199,10 @@ func TestSetRateLostReply(t *testing.T) {
 			return "*2\r\n" + bulk("1795324372") + bulk("107710")
 		case "hmget":
 			return "*3\r\n$-1\r\n$-1\r\n$-1\r\n"
-		case "exists":
+		case "exists", "dbsize":
 			return ":0\r\n"
+		case "scan":
+			return "*2\r\n" + bulk("0") + "*0\r\n"
 		}
 		return "garbage\r\n"
 	})
@@ -197,8 +229,8 @@ func TestServerClusterWrites(t *testing.T) {
 	for addr, subject := range ownersIn(t, func(subject string) outcome {
 		return runLine(nil, "reset --cluster="+all+" try "+subject)
 	}) {
-		grants(t, rdb, "try", subject)
 		sluiceDone(t, nil, "set-rate try "+subject+" 3/1s"+as)
+		grants(t, rdb, "try", subject)
 		wantText(t, runLine(nil, "reset --config try "+subject+as), exitDone, "on "+addr, "removed 2 keys\n$")
 	}
 }

@@ -60,11 +60,6 @@ func (s search) incomplete() error {
 	return fmt.Errorf("it is not known whether more is stored: %w", s.missed)
 }
 
-// nothingStored says that a complete search has found nothing.
-func (s screen) nothingStored(found search) {
-	s.printf("nothing is stored under %s on %s\nnames are exact: check spelling and case\n", found.pattern, found.node)
-}
-
 // openSubject returns a client for the server that has the keys of a subject, the beginning of the keys, and a function
 // that closes the client.
 func (a app) openSubject(ctx context.Context, f serverFlags, prefix, limiter, subject string) (

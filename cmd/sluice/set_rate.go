@@ -18,7 +18,10 @@ func (a app) setRate(ctx context.Context, args []string) error {
 	flags := f.register("set-rate")
 	prefix := flags.String("prefix", "sluice", "")
 	perClient := flags.Bool("per-client", false, "")
-	others, err := parseSubject(flags, args, "a rate, as in 50/1s")
+	others, err := parseFlags(flags, args)
+	if err == nil {
+		err = wantSubject(others, "a rate, as in 50/1s")
+	}
 	if err != nil {
 		return err
 	}
@@ -38,6 +41,9 @@ func (a app) setRate(ctx context.Context, args []string) error {
 	}
 	if err != nil {
 		return fmt.Errorf("asking %s: %w", rdb.Options().Addr, err)
+	}
+	if err := a.wantBucket(ctx, rdb, begin, *prefix+":"+others[0]+":{*", found[0].Exists); err != nil {
+		return err
 	}
 	before := "no rate was stored: check limiter and subject"
 	if config := found[0].Config; config != nil {
@@ -62,6 +68,45 @@ func (a app) setRate(ctx context.Context, args []string) error {
 	out.printf("key %s on %s\nbefore: %s\n%s\n", key.Text, rdb.Options().Addr, before,
 		out.paint(green, "in force: "+configText(inForce)))
 	out.printf("this is the rate of %s alone, in all processes; other subjects keep theirs\n", others[1])
+	return nil
+}
+
+// errNoBucket is in the error of a limiter that is no token_bucket, and would not read a rate.
+var errNoBucket = errors.New("only a token_bucket reads a rate from Redis; nothing was written")
+
+// wantBucket refuses a subject with state of another script and no permits of a token_bucket. If no rate is stored for
+// the subject, so it does with all subjects of the limiter on the server together. A rate alone proves nothing, because
+// set-rate may have written it.
+func (a app) wantBucket(ctx context.Context, rdb *redis.Client, begin, limiter string, known bool) error {
+	other, bucket := "", false
+	add := func(keys []string) error {
+		for _, text := range keys {
+			key, _ := stored.ParseKey(text)
+			script, found := key.Script()
+			isBucket := key.Config().IsConfig()
+			if found && !isBucket {
+				other = fmt.Sprintf("%s holds a %s", text, script.Name)
+			}
+			bucket = bucket || isBucket && !key.IsConfig()
+		}
+		return nil
+	}
+	for _, state := range append(namesOf(sluice.All(), stored.CodeOf), "tb1:all") {
+		if n, err := rdb.Exists(ctx, begin+state).Result(); err != nil {
+			return fmt.Errorf("asking %s: %w", rdb.Options().Addr, err)
+		} else if n > 0 {
+			_ = add([]string{begin + state})
+		}
+	}
+	if other == "" && !known {
+		all := scan{pattern: limiter, page: searchPage, share: searchShare, status: newScreen(a.stderr)}
+		if _, err := all.run(ctx, rdb, add); err != nil {
+			return fmt.Errorf("asking %s: %w", rdb.Options().Addr, err)
+		}
+	}
+	if other != "" && !bucket {
+		return fmt.Errorf("%s: %w", other, errNoBucket)
+	}
 	return nil
 }
 

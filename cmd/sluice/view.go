@@ -57,8 +57,12 @@ type view struct {
 
 	Left    map[string]int64  `json:"left,omitempty"`    // the script's reply to a look
 	Unknown map[string]string `json:"unknown,omitempty"` // what the server refused to tell, and why
+	Doubts  []string          `json:"doubts,omitempty"`  // why the limits may not be the application's
 
+	assumed    string // the limits that were asked with, and where they come from
+	fromTTL    int64  // the window of the newest permit; 0: not known
 	windowFrom string
+	widest     int64    // of a gcra: see stored.Bucket
 	windows    []string // of a ring, as the reply says
 	used       bool     // the limits were used
 	wanted     string   // the flags with which what is left would be known
@@ -102,7 +106,7 @@ func newView(s stored.Summary, node string) view {
 		Now: s.Now, Permits: s.Permits, Newest: s.Newest, Ring: s.Ring, Config: s.Config, lacks: s.Err,
 	}
 	if b := s.Bucket; b != nil {
-		v.Full, v.Limit, v.Written = b.Full, b.Limit, b.Written
+		v.Full, v.Limit, v.Written, v.widest = b.Full, b.Limit, b.Written, b.Widest
 	}
 	if s.Slots != nil {
 		v.Full, v.Live = s.Slots.Last, s.Slots.Live
@@ -118,7 +122,7 @@ func (f inspectFlags) complete(ctx context.Context, rdb *redis.Client, v *view, 
 		}
 	}
 	v.State, v.Meaning = v.verdict(s)
-	if v.State == stateLive || v.State == stateIdle || v.State == stateConfig {
+	if v.State == stateLive || v.State == stateIdle { // of a config, the keys with the permits say what is left
 		return f.look(ctx, rdb, v, s.Key)
 	}
 	return nil
@@ -141,6 +145,9 @@ func (f inspectFlags) measure(ctx context.Context, rdb *redis.Client, v *view, s
 	if ttl.Val() == -1 { // no duration
 		v.TTL = -1
 	}
+	if ttl := expires.Val().Microseconds() - s.Newest; expires.Err() == nil && s.Newest > 0 && ttl > 0 {
+		v.fromTTL = ttl / 1000 * 1000
+	}
 	switch {
 	case s.Ring != nil:
 		v.Window, v.windowFrom = s.Ring.Longest().Span(), "the longest of the ring"
@@ -149,8 +156,8 @@ func (f inspectFlags) measure(ctx context.Context, rdb *redis.Client, v *view, s
 		v.Window, v.windowFrom = v.Config.Interval, "the stored interval"
 	case len(f.limits) == 1 && f.limits[0].Window > 0:
 		v.Window, v.windowFrom = f.limits[0].Window.Microseconds(), "as given"
-	case expires.Err() == nil && expires.Val().Microseconds() > s.Newest:
-		v.Window, v.windowFrom = (expires.Val().Microseconds()-s.Newest)/1000*1000, "from the TTL"
+	case v.fromTTL > 0:
+		v.Window, v.windowFrom = v.fromTTL, "from the TTL"
 	}
 	var err error
 	switch {
@@ -202,12 +209,16 @@ func (v *view) verdict(s stored.Summary) (limitState, string) {
 
 // look asks the script what is left, if all its arguments are known.
 func (f inspectFlags) look(ctx context.Context, rdb *redis.Client, v *view, key stored.Key) error {
+	script, _ := key.Script()
+	if f.script != "" && f.script != script.Name {
+		v.used, v.Doubts = true, []string{"the policy file has " + f.script + ", which does not read this key"}
+		return nil
+	}
 	keys, args := f.lookArgs(v, key)
 	if args == nil {
 		return nil
 	}
 	v.used = true
-	script, _ := key.Script()
 	reply, err := rdb.EvalShaRO(ctx, script.SHA1, keys, args...).Int64Slice()
 	if err != nil && strings.Contains(err.Error(), "unknown command") { // before Redis 7
 		reply, err = rdb.EvalSha(ctx, script.SHA1, keys, args...).Int64Slice()
@@ -222,6 +233,7 @@ func (f inspectFlags) look(ctx context.Context, rdb *redis.Client, v *view, key 
 		v.Unknown["left"], v.lacks = errorText(err), err
 		return ctx.Err()
 	}
+	f.doubt(v, key)
 	v.Left = map[string]int64{"remaining": reply[1], "wait": reply[2], "reset_after": reply[3]}
 	if key.IsRing() {
 		f.addWindows(v, reply[5:])
@@ -304,6 +316,29 @@ func sectionOf(window int64) func(layout.Section) bool {
 	return func(s layout.Section) bool { return (window+s.Slice-1)/s.Slice+1 == s.Size }
 }
 
+// doubt says what is assumed of the limits, and how they differ from what the last grants left.
+func (f inspectFlags) doubt(v *view, key stored.Key) {
+	if key.Config().IsConfig() {
+		return // the rate is stored
+	}
+	window, limit := f.limits[0].Window.Microseconds(), f.limits[0].Permits
+	v.assumed = rateList(f.limits)
+	if window == 0 { // of slots
+		v.assumed = fmt.Sprint(limit)
+	}
+	v.assumed += ", " + cmp.Or(f.from, "as given") + ": Redis does not store it"
+	switch {
+	case key.IsRing():
+		return // addWindows knows the windows
+	case v.Limit > 0 && v.Limit != limit && f.from == "": // gcra; an override changes the limit too
+		v.Doubts = append(v.Doubts, fmt.Sprintf("the newest grant was made under a limit of %d", v.Limit))
+	case v.widest > 0 && v.widest != window:
+		v.Doubts = append(v.Doubts, "the bucket counts a window of "+length(v.widest))
+	case v.fromTTL > 0 && (v.fromTTL-window > 5000 || window-v.fromTTL > 5000):
+		v.Doubts = append(v.Doubts, "the newest permit is kept for "+length(v.fromTTL)+", by the TTL")
+	}
+}
+
 // addWindows says what each window of a ring holds, and whether the ring has others.
 func (f inspectFlags) addWindows(v *view, counts []int64) {
 	others := slices.Clone(v.Ring.Sections)
@@ -314,11 +349,15 @@ func (f inspectFlags) addWindows(v *view, counts []int64) {
 		}
 		v.windows = append(v.windows, text)
 		v.Left[fmt.Sprint("count_", i+1)] = counts[i]
+		if !slices.ContainsFunc(v.Ring.Sections, sectionOf(limit.Window.Microseconds()+v.LeaseAge)) {
+			v.Doubts = append(v.Doubts, "the ring does not count "+windowText(limit.Window))
+		}
 		others = slices.DeleteFunc(others, sectionOf(limit.Window.Microseconds()+v.LeaseAge))
 	}
 	for _, s := range others {
 		window := time.Duration((s.Size-1)*s.Slice-v.LeaseAge) * time.Microsecond
-		v.windows = append(v.windows, "with these alone; the ring has another window, which may refuse: add --limit N/"+
-			windowText(window))
+		if f.from == "" { // a policy file names all of them, and the ring may still have others from before
+			v.Doubts = append(v.Doubts, "the ring has another window, which may refuse: add --limit N/"+windowText(window))
+		}
 	}
 }

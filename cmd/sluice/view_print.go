@@ -110,6 +110,9 @@ func (v view) times(line func(name string, text any)) {
 
 // left prints the script's reply to a look.
 func (s screen) left(v view, line func(name string, text any)) {
+	for _, why := range v.Doubts {
+		line("doubt", s.paint(yellow, why))
+	}
 	if v.Left == nil {
 		if v.wanted != "" && v.Unknown["left"] == "" && v.State == stateLive {
 			line("left", "not known: the limit is in the application; add it, as "+v.wanted)
@@ -123,11 +126,15 @@ func (s screen) left(v view, line func(name string, text any)) {
 	if v.Holders != nil || strings.HasPrefix(v.Script, "concurrency") {
 		what = "slot"
 	}
-	verdict := s.paint(green, "a "+what+" is granted now")
+	line("limit", v.assumed)
+	verdict, as := "a "+what+" is granted now", green
 	if wait := v.Left["wait"]; wait > 0 {
-		verdict = s.paint(red, "refused: the next "+what+" comes free "+length(wait)+" from now")
+		verdict, as = "refused: the next "+what+" comes free "+length(wait)+" from now", red
 	}
-	line("now", verdict)
+	if v.Doubts != nil {
+		verdict, as = "not known; if this is the limit, "+verdict, yellow
+	}
+	line("now", s.paint(as, verdict))
 	line("remaining", v.Left["remaining"])
 	if reset := v.Left["reset_after"]; reset > 0 {
 		line("full again", length(reset)+" from now, if no one asks")

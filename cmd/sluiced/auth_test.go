@@ -27,7 +27,8 @@ func scrape(t *testing.T, m *metrics) string {
 // not guess for a peer that is not trusted.
 func TestAuth(t *testing.T) {
 	s, _ := newService(t, map[string]string{"login.yaml": "proxies: [192.0.2.1]\nlimits:\n" +
-		"  login: {when: 'request.path == \"/login\" && request.method == \"POST\"', by: request.ip, rates: 1/1m}"})
+		"  login: {when: 'request.path == \"/login\" && request.method == \"POST\"', by: request.ip, rates: 1/1m,\n" +
+		"    overrides: [{subject: 203.0.113.11, rates: 2/1m, until: 2999-01-01T00:00:00Z}]}"})
 	of := func(client string, more ...string) map[string]string {
 		headers := map[string]string{"X-Forwarded-For": client}
 		for i := 0; i < len(more); i += 2 {
@@ -52,6 +53,9 @@ func TestAuth(t *testing.T) {
 			"X-Original-URI", "/login?x=1"), 403},
 		{"another client", proxy, "GET", "/auth/login", of("203.0.113.10", "X-Forwarded-Method", "POST",
 			"X-Forwarded-Uri", "/login"), 200},
+		{"a client with an override", proxy, "POST", "/auth/login/login", of("203.0.113.11"), 200},
+		{"its second", proxy, "POST", "/auth/login/login", of("203.0.113.11"), 200},
+		{"its third", proxy, "POST", "/auth/login/login", of("203.0.113.11"), 429},
 		{"a proxy that is not trusted", stranger, "GET", "/auth/login", map[string]string{"X-Forwarded-Uri": "/"}, 503},
 		{"nor for the address", stranger, "POST", "/auth/login/login", of("203.0.113.77"), 503},
 		{"a client by itself", stranger, "POST", "/auth/login/login", nil, 429},
@@ -77,7 +81,7 @@ func TestAuth(t *testing.T) {
 		}
 	}
 	text := scrape(t, s.metrics)
-	if !strings.Contains(text, `{domain="auth/login",limit="login",outcome="over_limit"} 9`) {
+	if !strings.Contains(text, `{domain="auth/login",limit="login",outcome="over_limit"} 10`) {
 		t.Error(text)
 	}
 }

@@ -26,8 +26,14 @@ const (
 type decider struct {
 	*Server
 	rates    map[Rated][]loader.Limit // in place of the file's
-	limiters map[Rated]made
+	limiters map[limiterOf]made
 	failure  error // the first one, with its line
+}
+
+// limiterOf is what a limiter belongs to: rates of the file, or an override.
+type limiterOf struct {
+	Rated
+	override *policy.Override
 }
 
 // made is a limiter, and its smallest rate.
@@ -41,16 +47,16 @@ func newDecider(rates map[Rated][]loader.Limit) (*decider, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &decider{Server: s, rates: rates, limiters: map[Rated]made{}}, nil
+	return &decider{Server: s, rates: rates, limiters: map[limiterOf]made{}}, nil
 }
 
 // limiter returns the limiter of a match.
 func (d *decider) limiter(m policy.Match) made {
-	of := Rated{m.Name, m.Plan}
+	of := limiterOf{Rated{m.Name, m.Plan}, m.Override}
 	if l, ok := d.limiters[of]; ok {
 		return l
 	}
-	if rates := d.rates[of]; rates != nil {
+	if rates := d.rates[of.Rated]; rates != nil && m.Override == nil {
 		m.Rates = rates
 	}
 	l := made{Limiter: m.Limiter(d.limits), smallest: m.Rates[0].Permits}

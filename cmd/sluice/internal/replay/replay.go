@@ -113,6 +113,7 @@ func (r *Report) parse(c Config, line []byte, length int) (request, error) {
 		return request{}, err
 	}
 	c.File.SetClient(entry.Attributes.Request)
+	entry.Attributes.At = entry.At
 	q := request{at: entry.At.UnixMicro(), line: r.Lines}
 	r.addEntry(entry.At)
 	before := r.unknown
@@ -228,6 +229,9 @@ func (s *shard) count(r request, verdicts []Verdict) {
 		refused := verdicts[i] == Denied || verdicts[i] == Refused
 		denied = denied || refused && m.Mode == policy.Enforce
 		s.counts[m.Policy].add(verdicts[i])
+		if m.Override != nil {
+			s.counts[m.Policy].Overridden++
+		}
 		key := keyOf{m.Policy, m.Subject}
 		counts := s.keys[key]
 		if counts == nil {

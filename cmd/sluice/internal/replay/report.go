@@ -89,6 +89,8 @@ type Counts struct {
 	Refused   int64 `json:"refused"`   // an empty key
 	Withdrawn int64 `json:"withdrawn"` // another policy denied
 	Failed    int64 `json:"failed"`    // no decision
+
+	Overridden int64 `json:"overridden"` // by the rates of an override, whatever came of it
 }
 
 // of returns the count of a verdict.
@@ -103,6 +105,7 @@ func (c *Counts) add(verdict Verdict) {
 
 func (c *Counts) join(other *Counts) {
 	c.Requests += other.Requests
+	c.Overridden += other.Overridden
 	for verdict := Granted; verdict <= Failed; verdict++ {
 		*c.of(verdict) += *other.of(verdict)
 	}

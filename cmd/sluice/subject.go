@@ -1,0 +1,157 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/sluice-redis/sluice/cmd/sluice/internal/stored"
+	"github.com/sluice-redis/sluice/policy"
+)
+
+// subjectFlags are the flags of commands about one subject, which a policy file may name.
+type subjectFlags struct {
+	serverFlags
+	prefix, file string
+}
+
+func (f *subjectFlags) register(command string) *flag.FlagSet {
+	flags := f.serverFlags.register(command)
+	flags.StringVar(&f.prefix, "prefix", "sluice", "")
+	flags.StringVar(&f.file, "policy", "", "")
+	return flags
+}
+
+// limited is a subject as it is stored, and the limit of the policy file; nil without a file.
+type limited struct {
+	limiter, name string
+	policy        *policy.Policy
+}
+
+// named returns the subject that arguments name. With a policy file it is made of them as the application makes it.
+func (a app) named(f subjectFlags, args []string) (limited, error) {
+	if f.file == "" || len(args) < 2 {
+		if err := wantSubject(args); err != nil {
+			return limited{}, err
+		}
+		return limited{limiter: args[0], name: args[1]}, nil
+	}
+	file, err := a.readPolicies(f.file)
+	if err != nil {
+		return limited{}, err
+	}
+	at := slices.IndexFunc(file.Policies, func(p *policy.Policy) bool { return p.Name == args[0] })
+	if at < 0 {
+		names := namesOf(file.Policies, func(p *policy.Policy) string { return p.Name })
+		return limited{}, usagef("the file has no limit %s: want one of %s", given(args[0]), strings.Join(names, ", "))
+	}
+	p := file.Policies[at]
+	name, err := p.Subject(args[1:]...)
+	if err != nil {
+		_, want, _ := strings.Cut(err.Error(), ": want ")
+		return limited{}, usagef("the subject is %s: want %s", given(strings.Join(args[1:], " ")), want)
+	}
+	return limited{p.Name, name, p}, nil
+}
+
+// errNothing ends a command that has found nothing, and has said so.
+var errNothing = errors.New("nothing is stored")
+
+// maxSimilar is how many keys, or limiters, are shown in place of what is not stored.
+const maxSimilar = 10
+
+// nothingStored says that a complete search has found nothing, and what is stored in its place. It returns errNothing.
+func (a app) nothingStored(ctx context.Context, f subjectFlags, of limited, found search) error {
+	s := newScreen(a.stdout)
+	s.printf("nothing is stored under %s on %s\n", found.pattern, found.node)
+	s.printf("this limiter refuses nothing there, if the names are right: they are exact\n")
+	t, err := a.target(f.target)
+	if err != nil {
+		return err
+	}
+	nodes, _, err := t.nodes(ctx)
+	limiters, similar := map[string]int{}, map[string]bool{}
+	for _, n := range nodes {
+		if n.role == "replica" && t.Kind != "redis" {
+			continue
+		}
+		rdb := t.Connect(n.addr)
+		all := scan{pattern: f.prefix + ":*", page: searchPage, share: searchShare, status: newScreen(a.stderr)}
+		_, scanErr := all.run(ctx, rdb, func(page []string) error {
+			for _, text := range page {
+				key, known := stored.ParseKey(text)
+				if !known {
+					continue
+				}
+				limiters[key.Limiter]++
+				alike := key.Limiter == of.limiter && isSimilar(of.name, key.Subject) || key.Subject == of.name
+				if alike && len(similar) <= maxSimilar {
+					script, _ := key.Script()
+					similar[fmt.Sprintf("%s %s (%s)", key.Limiter, key.Subject, fullName(script))] = true
+				}
+			}
+			return nil
+		})
+		err = errors.Join(err, scanErr)
+		_ = rdb.Close()
+	}
+	others := func(what string, names []string) {
+		s.printf("%s:\n", what)
+		for _, name := range names[:min(len(names), maxSimilar)] {
+			s.printf("  %s\n", name)
+		}
+		if len(names) > maxSimilar {
+			s.printf("  and more\n")
+		}
+	}
+	switch {
+	case len(similar) > 0:
+		others("stored are", slices.Sorted(maps.Keys(similar)))
+	case limiters[of.limiter] > 0:
+		s.printf("of limiter %s %s stored, for no similar subject: see sluice top --limiter %s\n", of.limiter,
+			counted(limiters[of.limiter], "key is", "keys are"), of.limiter)
+	case len(limiters) > 0:
+		names := slices.Sorted(maps.Keys(limiters))
+		rank := map[bool]int{true: -1}
+		slices.SortStableFunc(names, func(a, b string) int {
+			return rank[isSimilar(of.limiter, a)] - rank[isSimilar(of.limiter, b)]
+		})
+		others("nothing is stored of limiter "+of.limiter+". Limiters are", names)
+	}
+	if f.file == "" {
+		s.printf("--policy FILE makes the subject as a policy file does: of an address its /64, say\n")
+	}
+	if err != nil {
+		s.printf("what else is stored is not known: %v\n", err)
+	}
+	return errNothing
+}
+
+// isSimilar reports whether a stored subject may be the one that was meant: a network with its address, one that has
+// the other in it, or one that differs in a letter.
+func isSimilar(meant, stored string) bool {
+	if address, err := netip.ParseAddr(meant); err == nil {
+		for part := range strings.SplitSeq(stored, "|") {
+			if network, err := netip.ParsePrefix(part); err == nil && network.Contains(address) {
+				return true
+			}
+		}
+	}
+	long, short := strings.ToLower(meant), strings.ToLower(stored)
+	if len(long) < len(short) {
+		long, short = short, long
+	}
+	head, tail := 0, 0
+	for head < len(short) && long[head] == short[head] {
+		head++
+	}
+	for tail < len(short) && long[len(long)-1-tail] == short[len(short)-1-tail] {
+		tail++
+	}
+	return len(short) > 2 && (strings.Contains(long, short) || head+tail >= max(len(long)-2, 3))
+}

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/sluice-redis/sluice/loader"
+)
+
+const subjectFile = `
+limits:
+  login:
+    by: ip(request.ip, 64)
+    rates: 2/1m
+    overrides:
+      - {subject: '2001:db8:9::1', rates: 9/1m, until: 2999-01-01T00:00:00Z, reason: he called}
+      - {subject: '2001:db8:9:9::1', rates: 0/1m, until: 2999-01-01T00:00:00Z}
+      - {subject: '2001:db8:1:2::', rates: 9/1m, until: 2001-01-01T00:00:00Z}
+  api: {by: user.key, plan: user.plan, plans: {free: 60/1m, pro: [90/1m, 900/1h]}}
+  sms: {by: user.key, rates: 2/1m, script: gcra, mode: shadow,
+    overrides: [{subject: ada, rates: 9/1m, until: 2999-01-01T00:00:00Z}]}
+  pair: {by: ['ip(request.ip, 64)', user.key], rates: 2/1m, script: slice_ring}
+`
+
+// TestServerNamed names subjects as people know them, of the limits of a policy file.
+func TestServerNamed(t *testing.T) {
+	rdb, env := started(t)
+	limits := loader.New(rdb)
+	must(t, limits.Preload(background))
+	two := loader.PerMinute(2)
+	for _, one := range []struct {
+		loader.Limiter
+		subject string
+	}{
+		{limits.ListLog("login", two), "2001:db8:1:2::/64"}, {limits.ListLog("login", two), "2001:db8:9::/64"},
+		{limits.ListLog("login", two), "2001:db8:9:9::/64"}, {limits.GCRA("sms", two), "ada"},
+		{limits.SliceRing("api", []loader.Limit{two}), "ada@example.com"}, {limits.ListLog("pair", two), "192.0.2.7|ada"},
+	} {
+		_, err := one.AllowN(background, one.subject, 2)
+		must(t, err)
+	}
+	file := inFile(t, "limits.yaml", subjectFile)
+	for _, test := range []struct {
+		line string
+		want int
+		says string
+	}{
+		{"inspect login 2001:db8:1:2:3::4", exitNothing,
+			`stored are:\n  login 2001:db8:1:2::/64 \(list_log_v1\)\n--policy FILE makes the subject`},
+		{"inspect --policy FILE login 2001:db8:1:2:3::4", exitDone, // its override has ended
+			`limit      2/1m, \S+limits.yaml: Redis does not store it\n  now        refused: `},
+		{"inspect --policy FILE login 2001:db8:9::7", exitDone, `limit      9/1m, (.|\n)*a permit is granted now\n` +
+			`(.|\n)*note: an override is in force: 9/1m until 2999-01-01 00:00:00 UTC \(he called\)\n`},
+		{"inspect --policy FILE login 2001:db8:9:9::7", exitDone, `note: every call is refused: the limit is 0/1m\n`},
+		{"inspect --policy FILE login 2001:db8:9::7 --limit 2/1m", exitDone, `limit      2/1m, as given(.|\n)*refused`},
+		{"inspect --policy FILE api ada@example.com", exitDone,
+			`note: the limit is that of the plan, free: 60/1m; pro: 90/1m, 900/1h: add it by --limit\n`},
+		{"inspect --policy FILE sms ada", exitDone, `  now        refused(.|\n)*note: the limit is in shadow`},
+		{"inspect --policy FILE pair 192.0.2.7 ada", exitFailed,
+			`doubt      the policy file has slice_ring, which does not read this key\n$`},
+		{"inspect --policy FILE logni 192.0.2.7", exitUsage, `no limit "logni": want one of login, api, sms, pair`},
+		{"inspect --policy FILE login ada", exitUsage, `the subject is "ada": want an address, for ip\(request.ip, 64\)`},
+		{"inspect --policy FILE sluice:login:{ada}:ll1", exitUsage, "want a limiter and a subject"},
+		{"inspect --policy FILE login 192.0.2.7", exitNothing, `of limiter login 3 keys are stored, for no similar`},
+		{"inspect logni 192.0.2.7", exitNothing, `nothing is stored of limiter logni. Limiters are:\n  login\n  api\n`},
+		{"inspect sms ada@example.com", exitNothing, `stored are:\n  api ada@example.com \(slice_ring_v1\)\n  sms ada`},
+		{"reset login 2001:db8:1:2:3::4", exitNothing, `stored are:\n  login 2001:db8:1:2::/64`},
+		{"reset --policy FILE --dry-run login 2001:db8:1:2:3::4", exitDone, `would go  sluice:login:\{2001:db8:1:2::/64\}`},
+		{"reset --policy FILE login 2001:db8:1:2:3::4", exitDone, `removed   sluice:login:\{2001:db8:1:2::/64\}:ll1`},
+		{"reset --policy FILE login 2001:db8:1:2:3::4", exitNothing, `^nothing is stored under `},
+	} {
+		wantText(t, runLine(env, strings.ReplaceAll(test.line, "FILE", file)), test.want, test.says)
+	}
+}
+
+func TestSimilar(t *testing.T) {
+	for _, test := range []struct {
+		meant, stored string
+		want          bool
+	}{
+		{"ada@example.com", "Ada@Example.com", true}, {"ada", "192.0.2.7|ada", true},
+		{"ada@exmaple.com", "ada@example.com", true}, {"ada@example.co", "ada@example.com", true},
+		{"2001:db8::7", "2001:DB8::/64", true}, {"2001:db8:1::7", "2001:db8:2::/64", false},
+		{"ada", "eve", false}, {"ad", "ada@example.com", false}, {"ada", "a", false}, {"abcd", "abxy", false},
+	} {
+		if got := isSimilar(test.meant, test.stored); got != test.want {
+			t.Errorf("%s and %s: %v", test.meant, test.stored, got)
+		}
+	}
+}

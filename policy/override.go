@@ -1,0 +1,202 @@
+package policy
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"cel.dev/cel-go/common/ast"
+	"go.yaml.in/yaml/v4"
+
+	"github.com/sluice-redis/sluice/httplimit"
+	"github.com/sluice-redis/sluice/loader"
+)
+
+// Override is other rates for one subject of a policy, until a time. The subject's state is that of the policy: what it
+// was granted counts before, during and after.
+type Override struct {
+	Subject string         // as Policy.Subject makes it
+	Rates   []loader.Limit // their windows are those of the policy, or of one of its plans
+	Until   time.Time
+	Reason  string
+}
+
+// Active reports whether the override applies at a time.
+func (o Override) Active(at time.Time) bool { return at.Before(o.Until) }
+
+// Subject returns the subject under which calls with these values are counted: one value for each `by`. Use it for what
+// an operator types. An address becomes what `by` makes of it: with ip(request.ip, 64), its /64. If there are several
+// `by`, a single value is the subject as it is stored: "192.0.2.7|ada". Its error says what is wrong with the values.
+func (p *Policy) Subject(values ...string) (string, error) {
+	join := httplimit.Subject
+	if len(values) == 1 && len(p.by) > 1 {
+		values = strings.Split(values[0], "|")
+		join = func(coded ...string) string { return strings.Join(coded, "|") }
+	}
+	if len(values) != len(p.by) {
+		return "", fmt.Errorf("%q: want one value for each of by: %s", strings.Join(values, " "), strings.Join(p.By, ", "))
+	}
+	named := make([]string, len(values))
+	for i, e := range p.by {
+		var err error
+		if named[i], err = namedBy(e.checked, values[i]); err != nil {
+			return "", fmt.Errorf("%q: want an address, for %s", values[i], p.By[i])
+		}
+	}
+	return join(named...), nil
+}
+
+// namedBy is the value of an expression, made of what a person calls it. It is itself if it is such a value already.
+func namedBy(e ast.Expr, value string) (string, error) {
+	if name, _ := nameOf(e); name == "request.ip" {
+		return addressKey(value, 128)
+	}
+	if e.Kind() != ast.CallKind {
+		return value, nil
+	}
+	switch call := e.AsCall(); call.FunctionName() {
+	case "lowerAscii":
+		return lowerASCII(value), nil
+	case "ip":
+		if bits, ok := number(call.Args()[1]); ok {
+			return addressKey(value, bits)
+		}
+	}
+	return value, nil
+}
+
+// addressKey is networkOf an address, or of a prefix that is such a key.
+func addressKey(text string, bits int) (string, error) {
+	if prefix, err := netip.ParsePrefix(text); err == nil && prefix.Bits() == bits {
+		text = prefix.Addr().String()
+	}
+	return networkOf(text, bits)
+}
+
+// override applies the override of the subject, if there is one and it has not ended.
+func (m *Match) override(a *Attributes) {
+	i, found := m.overridden[m.Subject]
+	if !found {
+		return
+	}
+	at := a.At
+	if at.IsZero() {
+		at = time.Now()
+	}
+	if o := &m.Overrides[i]; o.Active(at) {
+		m.Override, m.Rates, m.limiter = o, o.Rates, max(len(m.Plans), 1)+i
+	}
+}
+
+var overrideWords = []string{"subject", "rates", "until", "reason"}
+
+const wantOverride = "{subject: ada@example.com, rates: 10/1m, until: 2026-11-26T12:00:00Z}"
+
+// overrides reads other rates for single subjects. They are checked also if they have ended: the same bytes always
+// have the same mistakes.
+func (r *reader) overrides(p *Policy, n *yaml.Node, ratesKnown bool) {
+	p.overridden = map[string]int{}
+	items, _ := r.Items(n, "overrides")
+	for _, item := range items {
+		if !r.IsMapping(item, "override") {
+			continue
+		}
+		words := r.Mapping(item, overrideWords)
+		missing := false
+		for _, word := range overrideWords[:3] {
+			if words[word] == nil {
+				r.Fail(item, "override without "+word, wantOverride)
+				missing = true
+			}
+		}
+		if missing {
+			continue
+		}
+		o := Override{Subject: r.subject(p, words["subject"]), Until: r.until(words["until"])}
+		o.Rates, _ = r.rateItems(words["rates"], "rates", 0)
+		if reason := words["reason"]; reason != nil {
+			o.Reason, _ = r.Scalar(reason, "reason")
+		}
+		if ratesKnown && len(o.Rates) > 0 {
+			r.overrideRates(p, words["rates"], o.Rates)
+		}
+		if _, twice := p.overridden[o.Subject]; twice && o.Subject != "" {
+			r.Fail(item, fmt.Sprintf("two overrides for %q", o.Subject), "one for each subject")
+		}
+		p.overridden[o.Subject] = len(p.Overrides)
+		p.Overrides = append(p.Overrides, o)
+	}
+}
+
+// subject reads whom an override is for.
+func (r *reader) subject(p *Policy, n *yaml.Node) string {
+	items, ok := r.Items(n, "subject")
+	var values []string
+	for _, item := range items {
+		value, isText := r.Scalar(item, "subject")
+		ok = ok && isText
+		values = append(values, value)
+	}
+	if !ok || len(p.by) < len(p.By) || len(p.by) == 0 {
+		return ""
+	}
+	subject, err := p.Subject(values...)
+	if err != nil {
+		what, want, _ := strings.Cut(err.Error(), ": want ")
+		r.Fail(n, "subject "+what, want)
+	}
+	return subject
+}
+
+func (r *reader) until(n *yaml.Node) (until time.Time) {
+	text, ok := r.Scalar(n, "until")
+	if !ok {
+		return until
+	}
+	until, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		r.Fail(n, fmt.Sprintf("until %q", text), "a date and a time with its zone, as in 2026-11-26T12:00:00Z or "+
+			"2026-11-26T13:00:00+01:00")
+	}
+	return until
+}
+
+// overrideRates refuses rates that the subject's state cannot be compared with. An override changes permits only: a log
+// forgets what a shorter window does not need, and a ring begins anew with a window that it does not know.
+func (r *reader) overrideRates(p *Policy, n *yaml.Node, rates []loader.Limit) {
+	var known []string
+	for _, of := range append([]Plan{{Rates: p.Rates}}, p.Plans...) {
+		if text := showWindows(of.Rates); text != "" && !slices.Contains(known, text) {
+			known = append(known, text)
+		}
+	}
+	_, most := windowsOf(rates)
+	switch {
+	case !slices.Contains(known, showWindows(rates)):
+		r.Fail(n, "override with the window "+showWindows(rates), strings.Join(known, ", or ")+": those of the limit")
+	case most > largest[p.Script]:
+		r.Fail(n, fmt.Sprintf("%s holds %d permits, and a rate has %d", p.Script, largest[p.Script], most),
+			"fewer, or script: slice_ring")
+	}
+	for _, rate := range rates {
+		if rate.Permits > 0 && p.fixedCost > rate.Permits {
+			r.Fail(n, fmt.Sprintf("cost %d can never be granted by %s", p.fixedCost, show(rate)), "at least the cost, or 0")
+		}
+	}
+}
+
+// showWindows is the windows of rates, the shortest first.
+func showWindows(rates []loader.Limit) string {
+	windows := make([]time.Duration, len(rates))
+	for i, rate := range rates {
+		windows[i] = rate.Window
+	}
+	slices.Sort(windows)
+	texts := make([]string, len(rates))
+	for i, window := range windows {
+		texts[i] = showWindow(window)
+	}
+	return strings.Join(texts, " and ")
+}
