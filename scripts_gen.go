@@ -66,7 +66,7 @@ func BudgetSettleV1() Script {
 			{Name: "permits", Type: "int", Min: 0, Max: 1000000000, Text: "charged for the id in all; 0 where it is not known"},
 			{Name: "now", Type: "time", Min: 0, Max: -1, Text: "the server's clock at the decision"},
 		},
-		Errors: []Error{
+		Errors: []ErrorReply{
 			{Code: "BADARG", Text: "an argument is not an integer in its range"},
 			{Code: "WRONGTYPE", Text: "ring or id holds something other than a string"},
 			{Code: "BADSTATE", Text: "ring or id holds a string that no script of these wrote"},
@@ -117,7 +117,7 @@ func BudgetV1() Script {
 			{Name: "now", Type: "time", Min: 0, Max: -1, Text: "the server's clock at the decision"},
 			{Name: "count_i", Type: "int", Min: 0, Max: -1, Text: "permits in the window now; more than limit_i is a debt", Repeated: true},
 		},
-		Errors: []Error{
+		Errors: []ErrorReply{
 			{Code: "BADARG", Text: "an argument is not an integer in its range, or the id is settled or has other permits"},
 			{Code: "WRONGTYPE", Text: "ring or id holds something other than a string"},
 			{Code: "BADSTATE", Text: "ring or id holds a string that no script of these wrote"},
@@ -155,7 +155,7 @@ func ConcurrencyReleaseV1() Script {
 		Reply: []Field{
 			{Name: "released", Type: "int", Min: 0, Max: 1, Text: "1: a live lease ended by this call"},
 		},
-		Errors: []Error{
+		Errors: []ErrorReply{
 			{Code: "BADARG", Text: "an argument is not in its range"},
 			{Code: "WRONGTYPE", Text: "holders is something other than a sorted set"},
 			{Code: "BADSTATE", Text: "holders has a score that is not a time in microseconds"},
@@ -202,7 +202,7 @@ func ConcurrencyV1() Script {
 			{Name: "reset_after", Type: "us", Min: 0, Max: -1, Text: "until the last lease ends"},
 			{Name: "now", Type: "time", Min: 0, Max: -1, Text: "the server's clock at the decision"},
 		},
-		Errors: []Error{
+		Errors: []ErrorReply{
 			{Code: "BADARG", Text: "an argument is not in its range"},
 			{Code: "WRONGTYPE", Text: "holders is something other than a sorted set"},
 			{Code: "BADSTATE", Text: "holders has a score that is not a time in microseconds"},
@@ -250,7 +250,7 @@ func GCRAManyV1() Script {
 			{Name: "wait", Type: "us", Min: 0, Max: -1, Text: "granted: act after this; denied: they come free then", Repeated: true},
 			{Name: "reset_after", Type: "us", Min: 0, Max: -1, Text: "until the bucket is full", Repeated: true},
 		},
-		Errors: []Error{
+		Errors: []ErrorReply{
 			{Code: "BADARG", Text: "an argument is not an integer in its range"},
 			{Code: "WRONGTYPE", Text: "granted -2: bucket holds something other than a string"},
 			{Code: "BADSTATE", Text: "granted -1: bucket holds a string that this script did not write"},
@@ -298,7 +298,7 @@ func GCRAV1() Script {
 			{Name: "reset_after", Type: "us", Min: 0, Max: -1, Text: "until the bucket is full"},
 			{Name: "now", Type: "time", Min: 0, Max: -1, Text: "the server's clock at the decision"},
 		},
-		Errors: []Error{
+		Errors: []ErrorReply{
 			{Code: "BADARG", Text: "an argument is not an integer in its range"},
 			{Code: "WRONGTYPE", Text: "bucket holds something other than a string"},
 			{Code: "BADSTATE", Text: "bucket holds a string that this script did not write"},
@@ -346,7 +346,7 @@ func ListLogManyV1() Script {
 			{Name: "wait", Type: "us", Min: 0, Max: -1, Text: "granted: act after this; denied: they come free then", Repeated: true},
 			{Name: "reset_after", Type: "us", Min: 0, Max: -1, Text: "until the log is empty", Repeated: true},
 		},
-		Errors: []Error{
+		Errors: []ErrorReply{
 			{Code: "BADARG", Text: "an argument is not an integer in its range"},
 			{Code: "WRONGTYPE", Text: "granted -2: log holds something other than a list"},
 			{Code: "BADSTATE", Text: "granted -1: log holds an entry that is not a time in microseconds"},
@@ -387,7 +387,7 @@ func ListLogReturnV1() Script {
 		Reply: []Field{
 			{Name: "returned", Type: "int", Min: 0, Max: 1000, Text: "entries removed, also of permits that had left the window; 0 if there are more than 1000 later entries"},
 		},
-		Errors: []Error{
+		Errors: []ErrorReply{
 			{Code: "BADARG", Text: "an argument is not an integer in its range"},
 			{Code: "WRONGTYPE", Text: "log holds something other than a list"},
 			{Code: "BADSTATE", Text: "log holds an entry that is not a time in microseconds"},
@@ -432,7 +432,7 @@ func ListLogV1() Script {
 			{Name: "reset_after", Type: "us", Min: 0, Max: -1, Text: "until the log is empty"},
 			{Name: "now", Type: "time", Min: 0, Max: -1, Text: "the server's clock at the decision"},
 		},
-		Errors: []Error{
+		Errors: []ErrorReply{
 			{Code: "BADARG", Text: "an argument is not an integer in its range"},
 			{Code: "WRONGTYPE", Text: "log holds something other than a list"},
 			{Code: "BADSTATE", Text: "log holds an entry that is not a time in microseconds"},
@@ -482,7 +482,7 @@ func SliceRingManyV1() Script {
 			{Name: "reset_after", Type: "us", Min: 0, Max: -1, Text: "until all windows are empty", Repeated: true},
 			{Name: "count_i", Type: "int", Min: 0, Max: -1, Text: "permits in the window now", Repeated: true},
 		},
-		Errors: []Error{
+		Errors: []ErrorReply{
 			{Code: "BADARG", Text: "an argument is not an integer in its range"},
 			{Code: "WRONGTYPE", Text: "granted -2: ring holds something other than a string"},
 			{Code: "BADSTATE", Text: "granted -1: ring holds a string that this script did not write"},
@@ -534,7 +534,7 @@ func SliceRingReportManyV1() Script {
 			{Name: "reset_after", Type: "us", Min: 0, Max: -1, Text: "until all windows are empty", Repeated: true},
 			{Name: "count_i", Type: "int", Min: 0, Max: -1, Text: "permits in the window now", Repeated: true},
 		},
-		Errors: []Error{
+		Errors: []ErrorReply{
 			{Code: "BADARG", Text: "an argument is not an integer in its range"},
 			{Code: "WRONGTYPE", Text: "granted -2: ring holds something other than a string"},
 			{Code: "BADSTATE", Text: "granted -1: ring holds a string that this script did not write"},
@@ -584,7 +584,7 @@ func SliceRingReportV1() Script {
 			{Name: "now", Type: "time", Min: 0, Max: -1, Text: "the server's clock at the decision"},
 			{Name: "count_i", Type: "int", Min: 0, Max: -1, Text: "permits in the window now", Repeated: true},
 		},
-		Errors: []Error{
+		Errors: []ErrorReply{
 			{Code: "BADARG", Text: "an argument is not an integer in its range"},
 			{Code: "WRONGTYPE", Text: "ring holds something other than a string"},
 			{Code: "BADSTATE", Text: "ring holds a string that this script did not write"},
@@ -624,7 +624,7 @@ func SliceRingReturnV1() Script {
 		Reply: []Field{
 			{Name: "returned", Type: "int", Min: 0, Max: 1000000000, Text: "permits given back, in the window that held most of them"},
 		},
-		Errors: []Error{
+		Errors: []ErrorReply{
 			{Code: "BADARG", Text: "an argument is not an integer in its range"},
 			{Code: "WRONGTYPE", Text: "ring holds something other than a string"},
 			{Code: "BADSTATE", Text: "ring holds a string that slice_ring did not write"},
@@ -674,7 +674,7 @@ func SliceRingV1() Script {
 			{Name: "now", Type: "time", Min: 0, Max: -1, Text: "the server's clock at the decision"},
 			{Name: "count_i", Type: "int", Min: 0, Max: -1, Text: "permits in the window now", Repeated: true},
 		},
-		Errors: []Error{
+		Errors: []ErrorReply{
 			{Code: "BADARG", Text: "an argument is not an integer in its range"},
 			{Code: "WRONGTYPE", Text: "ring holds something other than a string"},
 			{Code: "BADSTATE", Text: "ring holds a string that this script did not write"},
@@ -716,7 +716,7 @@ func TokenBucketSetV1() Script {
 			{Name: "interval", Type: "us", Min: 1000, Max: 31622400000000, Text: "the interval in force"},
 			{Name: "scope", Type: "int", Min: 0, Max: 1, Text: "the scope in force"},
 		},
-		Errors: []Error{
+		Errors: []ErrorReply{
 			{Code: "BADARG", Text: "an argument is not an integer in its range"},
 			{Code: "WRONGTYPE", Text: "config holds something other than a hash"},
 		},
@@ -766,7 +766,7 @@ func TokenBucketV1() Script {
 			{Name: "rate", Type: "int", Min: 1, Max: 1000000, Text: "the rate in force"},
 			{Name: "interval", Type: "us", Min: 1000, Max: 31622400000000, Text: "the interval in force"},
 		},
-		Errors: []Error{
+		Errors: []ErrorReply{
 			{Code: "BADARG", Text: "an argument is not an integer in its range, or permits are above the rate"},
 			{Code: "WRONGTYPE", Text: "config holds something other than a hash, or all or by_client than a list"},
 			{Code: "BADSTATE", Text: "config holds no rate, interval and scope in their ranges, or the permits hold an entry that this script did not write"},
@@ -807,7 +807,7 @@ func ZSetLogReturnV1() Script {
 		Reply: []Field{
 			{Name: "returned", Type: "int", Min: 0, Max: 500, Text: "members removed, also of permits that had left the window"},
 		},
-		Errors: []Error{
+		Errors: []ErrorReply{
 			{Code: "BADARG", Text: "an argument is not in its range"},
 			{Code: "WRONGTYPE", Text: "log holds something other than a sorted set"},
 			{Code: "BADSTATE", Text: "log holds a score that is not a time in microseconds"},
@@ -855,7 +855,7 @@ func ZSetLogV1() Script {
 			{Name: "reset_after", Type: "us", Min: 0, Max: -1, Text: "until the log is empty"},
 			{Name: "now", Type: "time", Min: 0, Max: -1, Text: "the server's clock at the decision"},
 		},
-		Errors: []Error{
+		Errors: []ErrorReply{
 			{Code: "BADARG", Text: "an argument is not in its range, or a live id asks for another number of permits"},
 			{Code: "WRONGTYPE", Text: "log holds something other than a sorted set"},
 			{Code: "BADSTATE", Text: "log holds a score that is not a time in microseconds"},

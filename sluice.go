@@ -80,7 +80,7 @@ type Script struct {
 	Group    *Group  // nil if no argument is repeated
 	Reply    []Field // repeated fields come last
 
-	Errors     []Error
+	Errors     []ErrorReply
 	Commands   []string // commands it calls, sorted; an ACL must allow these and EVALSHA
 	State      string   // name and number of the stored layout, "gcra/1"; of several, "sr/1, bg/1"
 	Layout     string   // what is stored and when it expires; of several, in the order of State
@@ -129,8 +129,8 @@ type Group struct {
 	Min, Max int
 }
 
-// An Error is an error reply of a script.
-type Error struct {
+// An ErrorReply is an error reply of a script.
+type ErrorReply struct {
 	Code string // first word of the reply: BADARG, WRONGTYPE or BADSTATE
 	Text string // what it means
 }

@@ -168,7 +168,7 @@ func byHand(limiter loader.Limiter) func(http.Handler) http.Handler {
 			case err != nil:
 				http.Error(w, "the limit cannot be checked now", http.StatusServiceUnavailable)
 			case !d.Granted:
-				w.Header().Set("Retry-After", strconv.FormatInt(d.RetryAfter(), 10))
+				w.Header().Set("Retry-After", strconv.FormatInt(d.RetryAfterSeconds(), 10))
 				http.Error(w, "too many requests", http.StatusTooManyRequests)
 			default:
 				next.ServeHTTP(w, r)

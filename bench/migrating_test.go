@@ -86,7 +86,7 @@ func sluiceCalls(ctx context.Context, rdb *redis.Client, user string, n int64) {
 func redissonCalls(ctx context.Context, limits *loader.Loader, subject string, limit loader.Limit, id string, n int64) {
 	jobs := limits.TokenBucket("jobs", loader.PerSecond(5))
 	use(limits.TokenBucket("jobs", limit, loader.PerClient(), loader.ClientID(id)))
-	use(jobs.SetLimit(ctx, subject, limit))
+	use(jobs.SetRate(ctx, subject, limit))
 	use(jobs.AllowN(ctx, subject, n))
 	use(jobs.WaitN(ctx, subject, n))
 	d, err := jobs.Peek(ctx, subject)

@@ -73,7 +73,7 @@ func (a *acquirer) ask(ctx context.Context, why reason) (Decision, error) {
 	case err != nil:
 		return d, a.afterFailure(ctx, err)
 	case d.Wait == Never:
-		return d, &WaitError{Limiter: a.name, N: 1, Wait: Never, text: "Acquire would never end: n is 0"}
+		return d, &WaitError{Limiter: a.name, Permits: 1, Wait: Never, text: "Acquire would never end: n is 0"}
 	case d.Degraded:
 		a.failed = true
 	case d.Granted:
@@ -121,7 +121,7 @@ func (a *acquirer) wait(ctx context.Context, pause time.Duration) error {
 	}
 	if a.maxWait > 0 && time.Since(a.started) >= a.maxWait {
 		text := "no slot came free within MaxWait " + a.maxWait.String()
-		return &WaitError{Limiter: a.name, N: 1, MaxWait: a.maxWait, text: text}
+		return &WaitError{Limiter: a.name, Permits: 1, MaxWait: a.maxWait, text: text}
 	}
 	return nil
 }

@@ -144,7 +144,7 @@ func (a *Ahead) Allow(ctx context.Context, subject string) (Decision, error) {
 // AllowN asks for n permits now, all or nothing. Use it where one request counts for several. More than could ever be
 // granted is an error that is ErrExceedsLimit. Cost: as Allow.
 func (a *Ahead) AllowN(ctx context.Context, subject string, n int64) (Decision, error) {
-	return a.decide(ctx, subject, question{method: "AllowN", permits: n})
+	return a.decide(ctx, subject, question{method: "Allow", permits: n})
 }
 
 // Wait is WaitN for one permit.

@@ -118,7 +118,7 @@ func TestAheadReports(t *testing.T) {
 		p.want(1, 3, 1)
 		time.Sleep(100 * time.Millisecond) // 400 ms after the first
 		p.want(4, 0, 2)
-		if e := p.last(); e.Method != "Report" || e.Reported != 3 || e.Age != 400*time.Millisecond || e.Over != 0 {
+		if e := p.last(); e.Method != "Report" || e.Reported != 3 || e.ReportAge != 400*time.Millisecond || e.ReportOver != 0 {
 			t.Errorf("event %+v", e)
 		}
 		p.take(5, true, true) // half of what may be ahead
@@ -130,7 +130,7 @@ func TestAheadReports(t *testing.T) {
 		p.take(4, true, true)
 		p.take(7, true, false) // with the report in the question
 		p.want(40, 0, 6)
-		if e := p.last(); e.Method != "AllowN" || e.Reported != 4 || e.Permits != 7 {
+		if e := p.last(); e.Method != "Allow" || e.Reported != 4 || e.Permits != 7 {
 			t.Errorf("event %+v", e)
 		}
 		time.Sleep(200 * time.Millisecond)
@@ -155,7 +155,7 @@ func TestAheadDenies(t *testing.T) {
 		must(t, err)
 		p.take(1, false, false)
 		p.want(100, 0, 4)
-		if e := p.last(); e.Over != 4 || e.Reported != 4 {
+		if e := p.last(); e.ReportOver != 4 || e.Reported != 4 {
 			t.Errorf("event %+v", e)
 		}
 		d := p.take(1, false, false)

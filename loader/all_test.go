@@ -227,7 +227,7 @@ func TestAllWrong(t *testing.T) {
 			"loader: limiter of entry 1: want one that the same Loader made"},
 		{struct{ loader.ListLog }{log}, 1, nil, "loader: limiter of entry 1: want one that the same Loader made"},
 		{log, 0, nil, "loader: log: n 0: want 1 or more"},
-		{log, 4, loader.ErrExceedsLimit, "loader: log: AllowN(n=4) exceeds limit 3"},
+		{log, 4, loader.ErrExceedsLimit, "loader: log: Allow(n=4) exceeds limit 3"},
 	} {
 		all := limits.All()
 		all.Allow(log, "other")
@@ -262,8 +262,8 @@ func TestAllExceeds(t *testing.T) {
 		limit loader.Limit
 		index int
 	}{
-		{[]part{{ring, "s", 1}, {log, "s", 6}}, "loader: log: AllowN(n=6) exceeds limit 5", loader.PerHour(5), 1},
-		{[]part{{ring, "s", 6}, {log, "s", 1}}, "loader: ring: AllowN(n=6) exceeds limit 5", loader.PerMinute(5), 0},
+		{[]part{{ring, "s", 1}, {log, "s", 6}}, "loader: log: Allow(n=6) exceeds limit 5", loader.PerHour(5), 1},
+		{[]part{{ring, "s", 6}, {log, "s", 1}}, "loader: ring: Allow(n=6) exceeds limit 5", loader.PerMinute(5), 0},
 	} {
 		all := limits.All()
 		for _, p := range row.parts {

@@ -52,7 +52,7 @@ func (b *Batch) Allow(limiter Limiter, subject string) *Result {
 
 // AllowN adds an entry that asks for n permits now, all or nothing. Cost: nothing is sent before Do.
 func (b *Batch) AllowN(limiter Limiter, subject string, n int64) *Result {
-	return b.add(limiter, subject, question{method: "AllowN", permits: n})
+	return b.add(limiter, subject, question{method: "Allow", permits: n})
 }
 
 // Peek adds an entry that returns what could be granted now, and changes nothing. Cost: nothing is sent before Do.

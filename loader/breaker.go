@@ -31,14 +31,14 @@ var ErrBreakerOpen = errors.New("breaker is open")
 // ClusterClient does not know its nodes yet, only the timeout bounds the calls. Cost: one allocation, about 300 ns and
 // two short locks a call.
 func Breaker(failures int, pause time.Duration) Option {
-	return func(l *Loader) {
+	return func(l options) {
 		if failures < 1 || pause <= 0 {
 			l.setErr(&ArgumentError{
 				Argument: "Breaker", Value: fmt.Sprintf("%d, %v", failures, pause), Want: "1 failure or more, and a pause above 0",
 			})
 			return
 		}
-		b := &breakers{limits: l, nodes: map[string]*breaker{}, changes: make(chan change, maxUnlogged)}
+		b := &breakers{limits: l.Loader, nodes: map[string]*breaker{}, changes: make(chan change, maxUnlogged)}
 		b.settings = gobreaker.Settings{
 			Timeout:     pause,
 			ReadyToTrip: func(c gobreaker.Counts) bool { return int(c.ConsecutiveFailures) >= failures },

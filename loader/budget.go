@@ -22,7 +22,7 @@ import (
 //		return err // 503
 //	}
 //	if !d.Granted {
-//		return tooMany(d) // 429, and d.RetryAfter() is the Retry-After header
+//		return tooMany(d) // 429, and d.RetryAfterSeconds() is the Retry-After header
 //	}
 //	used := generate(ctx)
 //	err = tokens.Settle(kept, customer, id, used)
@@ -92,7 +92,7 @@ func (b Budget) With(windows ...Limit) Budget { return Budget{b.core.withWindows
 //
 // Cost: one round trip.
 func (b Budget) Reserve(ctx context.Context, subject, id string, estimate int64) (Decision, error) {
-	return b.core.decide(ctx, subject, question{method: "Reserve", permits: estimate, id: id})
+	return b.core.decide(ctx, subject, question{method: reserve, permits: estimate, id: id})
 }
 
 // Settle replaces the estimate of a reservation by its actual cost. Use it after the work; 0 gives the whole estimate

@@ -266,7 +266,7 @@ func (v *callVector) call(l *loader.Loader) error {
 	case "token_bucket":
 		bucket := l.TokenBucket(v.Name, limits[0], opts...)
 		if v.Call == "set_limit" {
-			return bucket.SetLimit(background, v.Subject, limits[0])
+			return bucket.SetRate(background, v.Subject, limits[0])
 		}
 		return v.ask(bucket)
 	case "slice_ring":

@@ -30,7 +30,7 @@ func batched(limits *loader.Loader, limiter loader.Limiter, n int64) (loader.Dec
 func wantRefused(t *testing.T, limits *loader.Loader, limiter loader.Limiter, n int64, want string) {
 	t.Helper()
 	errs := map[string]error{
-		"AllowN": errOf(limiter.AllowN(background, "s", n)), "Wait": limiter.WaitN(background, "s", n),
+		"Allow": errOf(limiter.AllowN(background, "s", n)), "Wait": limiter.WaitN(background, "s", n),
 		"batch": errOf(batched(limits, limiter, n)),
 	}
 	if n == 1 {
@@ -38,13 +38,13 @@ func wantRefused(t *testing.T, limits *loader.Loader, limiter loader.Limiter, n 
 		errs["Reset"] = limiter.Reset(background, "s")
 	}
 	if reserver, ok := limiter.(loader.Reserver); ok {
-		errs["ReserveN"] = errOf(reserver.ReserveN(background, "s", n))
+		errs["Reserve"] = errOf(reserver.ReserveN(background, "s", n))
 	}
 	exceeds := strings.Contains(want, "exceeds limit")
 	for method, err := range errs {
 		want := want
-		if method == "Wait" || method == "ReserveN" {
-			want = strings.Replace(want, "AllowN", method, 1)
+		if method == "Wait" || method == "Reserve" {
+			want = strings.Replace(want, "Allow", method, 1)
 		}
 		if err == nil || err.Error() != want || errors.Is(err, loader.ErrExceedsLimit) != exceeds {
 			t.Errorf("%s: %v\nwant %s", method, err, want)
@@ -87,17 +87,17 @@ func TestRefused(t *testing.T) {
 	}{
 		{log, 0, "n 0: want 1 or more"},
 		{zset, -1, "n -1: want 1 or more"},
-		{log, 4, "AllowN(n=4) exceeds limit 3"},
-		{limits.GCRA("x", loader.Limit{Permits: 9, Window: time.Minute, Burst: 2}), 3, "AllowN(n=3) exceeds limit 2"},
-		{ring(nil, limit, loader.PerHour(2)), 3, "AllowN(n=3) exceeds limit 2"},
-		{big, 1001, "AllowN(n=1001) exceeds limit 1000 of one call to a ListLog; GCRA or SliceRing take more"},
+		{log, 4, "Allow(n=4) exceeds limit 3"},
+		{limits.GCRA("x", loader.Limit{Permits: 9, Window: time.Minute, Burst: 2}), 3, "Allow(n=3) exceeds limit 2"},
+		{ring(nil, limit, loader.PerHour(2)), 3, "Allow(n=3) exceeds limit 2"},
+		{big, 1001, "Allow(n=1001) exceeds limit 1000 of one call to a ListLog; GCRA or SliceRing take more"},
 		{limits.ZSetLog("x", permits(5000, hour)), 501,
-			"AllowN(n=501) exceeds limit 500 of one call to a ZSetLog; ListLog, GCRA or SliceRing take more"},
+			"Allow(n=501) exceeds limit 500 of one call to a ZSetLog; ListLog, GCRA or SliceRing take more"},
 		{bucket, 1000001,
-			"AllowN(n=1000001) exceeds limit 1000000 of one call to a TokenBucket; GCRA or SliceRing take more"},
-		{limits.GCRA("x", permits(10000000, hour)), 10000001, "AllowN(n=10000001) exceeds limit 10000000"},
-		{ring(nil, permits(1000000000, hour)), 1000000001, "AllowN(n=1000000001) exceeds limit 1000000000"},
-		{limits.ListLog("x", permits(900, hour)), 1001, "AllowN(n=1001) exceeds limit 900"},
+			"Allow(n=1000001) exceeds limit 1000000 of one call to a TokenBucket; GCRA or SliceRing take more"},
+		{limits.GCRA("x", permits(10000000, hour)), 10000001, "Allow(n=10000001) exceeds limit 10000000"},
+		{ring(nil, permits(1000000000, hour)), 1000000001, "Allow(n=1000000001) exceeds limit 1000000000"},
+		{limits.ListLog("x", permits(900, hour)), 1001, "Allow(n=1001) exceeds limit 900"},
 
 		{log.With(permits(2000000, hour)), 1, "2000000 permits: ListLog holds 1000000; GCRA or SliceRing hold more"},
 		{zset.With(permits(10001, hour)), 1, "10001 permits: ZSetLog holds 10000; ListLog, GCRA or SliceRing hold more"},
@@ -173,7 +173,7 @@ func TestRefused(t *testing.T) {
 		"window 0s: want 1ms to 366 days":                                         permits(1, 0),
 		"1000001 permits: TokenBucket holds 1000000; GCRA or SliceRing hold more": permits(1000001, hour),
 	} {
-		err := bucket.SetLimit(background, "s", limit)
+		err := bucket.SetRate(background, "s", limit)
 		as[*loader.ArgumentError](t, err)
 		wantError(t, err, "loader: x: "+want)
 	}
@@ -299,7 +299,7 @@ func TestNoClient(t *testing.T) {
 			bucket := limits.TokenBucket("x", loader.PerMinute(1))
 			for method, err := range map[string]error{
 				"Leased": errOf(ring.Leased(loader.LeaseOptions{})), "Preload": limits.Preload(background),
-				"SetLimit": bucket.SetLimit(background, "s", loader.PerMinute(1)), "Reserve": errOf(zset.Reserve(background, "s")),
+				"SetRate": bucket.SetRate(background, "s", loader.PerMinute(1)), "Reserve": errOf(zset.Reserve(background, "s")),
 			} {
 				if err == nil || err.Error() != want {
 					t.Errorf("%s: %v", method, err)

@@ -42,10 +42,10 @@ func TestColdClientsAreBounded(t *testing.T) {
 					bucket := limits.TokenBucket("x", loader.PerHour(5))
 					open := limits.ListLog("x", loader.PerHour(5), loader.FailOpen())
 					for call, ask := range map[string]func() error{
-						"Preload":  func() error { return limits.Preload(background) },
-						"SetLimit": func() error { return bucket.SetLimit(background, "s", loader.PerHour(6)) },
-						"Allow":    func() error { return errOf(bucket.Allow(background, "s")) },
-						"Wait":     func() error { return bucket.Wait(background, "s") },
+						"Preload": func() error { return limits.Preload(background) },
+						"SetRate": func() error { return bucket.SetRate(background, "s", loader.PerHour(6)) },
+						"Allow":   func() error { return errOf(bucket.Allow(background, "s")) },
+						"Wait":    func() error { return bucket.Wait(background, "s") },
 						"Batch": func() error {
 							batch := limits.Batch()
 							batch.Allow(bucket, "s")

@@ -682,3 +682,9 @@ func TestSlotPanics(t *testing.T) {
 		must(t, slot.Release())
 	})
 }
+
+// TestZeroSlot wants a Slot that no call has returned to do nothing.
+func TestZeroSlot(t *testing.T) {
+	must(t, new(loader.Slot).Release())
+	must(t, (*loader.Slot)(nil).Release())
+}

@@ -74,8 +74,8 @@ func wantEnd(t *testing.T, name string, call func()) {
 func everyCall(t *testing.T, limits *loader.Loader) map[string]func(context.Context) error {
 	t.Helper()
 	calls := map[string]func(context.Context) error{
-		"SetLimit": func(ctx context.Context) error {
-			return limits.TokenBucket("x", loader.PerHour(1000)).SetLimit(ctx, "s", loader.PerHour(5))
+		"SetRate": func(ctx context.Context) error {
+			return limits.TokenBucket("x", loader.PerHour(1000)).SetRate(ctx, "s", loader.PerHour(5))
 		},
 		"GiveBack": func(ctx context.Context) error {
 			d := loader.Decision{Granted: true, Permits: 1, ID: "id"}

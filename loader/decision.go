@@ -20,8 +20,8 @@ type Decision struct {
 	// Wait is how long to wait before the permits may be used.
 	//
 	// For a denial it is the time until the permits come free, if no one else asks; Never if the limit is 0, and
-	// with the error ErrExceedsLimit. For a Retry-After header use RetryAfter. For a grant it is 0, unless the permits
-	// were booked ahead. For a Peek it is the time until one permit comes free.
+	// with the error ErrExceedsLimit. For a Retry-After header use RetryAfterSeconds. For a grant it is 0, unless the
+	// permits were booked ahead. For a Peek it is the time until one permit comes free.
 	Wait time.Duration
 
 	// ResetAfter is the time until the subject has its whole limit again, if no one asks.
@@ -72,18 +72,18 @@ type WindowState struct {
 	CountsFor  time.Duration // how long a permit counts in it, at most: up to a slice longer than the window
 }
 
-// maxRetryAfter is the maximum of RetryAfter: 366 days.
+// maxRetryAfter is the maximum of RetryAfterSeconds: 366 days.
 const maxRetryAfter = 366 * 24 * time.Hour
 
-// RetryAfter returns Wait for the header Retry-After of a 429: in whole seconds, rounded up, so that a client that
-// waits for so long is not too early.
+// RetryAfterSeconds returns Wait for the header Retry-After of a 429: in whole seconds, rounded up, so that a client
+// that waits for so long is not too early.
 //
-//	w.Header().Set("Retry-After", strconv.FormatInt(d.RetryAfter(), 10))
+//	w.Header().Set("Retry-After", strconv.FormatInt(d.RetryAfterSeconds(), 10))
 //
 // It is at least 1 for a denial, and 0 if there is nothing to wait for. For everything longer than 366 days, and for
 // Never, it is 31622400 (366 days). If the limit is 0 because a plan does not include a feature, consider answering 403
 // without the header. Cost: nothing.
-func (d Decision) RetryAfter() int64 {
+func (d Decision) RetryAfterSeconds() int64 {
 	if d.Wait <= 0 {
 		return 0
 	}

@@ -73,7 +73,7 @@ func TestDecisionLimit(t *testing.T) {
 	_, rdb := fake(t)
 	limits := loader.New(rdb)
 	bucket := limits.TokenBucket("x", loader.PerSecond(5))
-	must(t, bucket.SetLimit(background, "s", loader.PerMinute(7)))
+	must(t, bucket.SetRate(background, "s", loader.PerMinute(7)))
 	d, err := bucket.Allow(background, "s")
 	if granted(t, d, err); d.Limit != loader.PerMinute(7) {
 		t.Errorf("%+v, want the limit that was set", d.Limit)

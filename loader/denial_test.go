@@ -149,7 +149,7 @@ func TestDenialIsDropped(t *testing.T) {
 		bucket := limits.TokenBucket("x", limit, loader.RememberDenials(10))
 		wantGrant(t, bucket, "s", 2)
 		denies(t, bucket)
-		must(t, bucket.SetLimit(background, "s", loader.Limit{Permits: 3, Window: 10 * time.Second}))
+		must(t, bucket.SetRate(background, "s", loader.Limit{Permits: 3, Window: 10 * time.Second}))
 		wantGrant(t, bucket, "s", 1)
 
 		ring := limits.SliceRing("x", []loader.Limit{{Permits: 4, Window: 10 * time.Second}},

@@ -115,11 +115,11 @@ func (e *SlotLostError) Error() string {
 func (e *SlotLostError) Unwrap() error { return e.Err }
 
 // WaitError says that Wait would take longer than the context's deadline or MaxWait allows. It is returned at once, and
-// nothing is booked. (Only if the reply came so late that the granted wait no longer fits, permits were booked: see
-// WaitN.) It is context.DeadlineExceeded if the deadline was the limit, not if MaxWait was.
+// nothing is booked. (If the reply came so late that the granted wait no longer fits, permits were booked, and are given
+// back where the limiter can.) It is context.DeadlineExceeded if the deadline was the limit, not if MaxWait was.
 type WaitError struct {
 	Limiter  string        // the limiter's name
-	N        int64         // permits asked for
+	Permits  int64         // permits asked for
 	Wait     time.Duration // how long they would take if no one else asks; Never for a limit of 0; 0 of Acquire: unknown
 	MaxWait  time.Duration // the limiter's MaxWait, if it is too short
 	Deadline time.Time     // the context's deadline, if it is too early
@@ -128,14 +128,14 @@ type WaitError struct {
 }
 
 func (e *WaitError) Error() string {
-	text := fmt.Sprintf("Wait(n=%d) of %v would exceed context deadline", e.N, e.Wait)
+	text := fmt.Sprintf("Wait(n=%d) of %v would exceed context deadline", e.Permits, e.Wait)
 	switch {
 	case e.text != "":
 		text = e.text
 	case e.Wait == Never:
-		text = fmt.Sprintf("Wait(n=%d) would never end: the limit is 0", e.N)
+		text = fmt.Sprintf("Wait(n=%d) would never end: the limit is 0", e.Permits)
 	case e.MaxWait > 0:
-		text = fmt.Sprintf("Wait(n=%d) of %v would exceed MaxWait %v", e.N, e.Wait, e.MaxWait)
+		text = fmt.Sprintf("Wait(n=%d) of %v would exceed MaxWait %v", e.Permits, e.Wait, e.MaxWait)
 	}
 	return prefixed(e.Limiter, text)
 }

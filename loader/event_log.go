@@ -26,7 +26,7 @@ import (
 // of messages left out, as "suppressed". Keys and subjects are not logged. Errors that the caller caused (wrong
 // arguments, cancelled contexts) and errors about a single key are not logged either: the caller gets them.
 func Logger(logger *slog.Logger) Option {
-	return func(l *Loader) {
+	return func(l options) {
 		l.eventLog = nil
 		if logger != nil {
 			l.eventLog = &eventLog{logger: logger, throttles: map[string]*throttle{}}

@@ -89,7 +89,7 @@ func ExampleLoader_Budget() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		fmt.Println(request.id, d.Granted, d.Remaining, d.RetryAfter())
+		fmt.Println(request.id, d.Granted, d.Remaining, d.RetryAfterSeconds())
 		if !d.Granted {
 			continue
 		}
@@ -166,7 +166,7 @@ func Example_errors() {
 		fmt.Println("would take", late.Wait)
 	}
 	// Output:
-	// true loader: mails: AllowN(n=2) exceeds limit 1
+	// true loader: mails: Allow(n=2) exceeds limit 1
 	// <nil>
 	// would take 24h0m0s
 }
@@ -297,7 +297,7 @@ func ExampleFunctions() {
 }
 
 // A handler says when to come back.
-func ExampleDecision_RetryAfter() {
+func ExampleDecision_RetryAfterSeconds() {
 	addr, stop := server()
 	defer stop()
 	rdb := redis.NewClient(&redis.Options{Addr: addr})
@@ -309,7 +309,7 @@ func ExampleDecision_RetryAfter() {
 		case err != nil:
 			http.Error(w, "try again later", http.StatusServiceUnavailable)
 		case !d.Granted:
-			w.Header().Set("Retry-After", strconv.FormatInt(d.RetryAfter(), 10))
+			w.Header().Set("Retry-After", strconv.FormatInt(d.RetryAfterSeconds(), 10))
 			http.Error(w, "too many requests", http.StatusTooManyRequests)
 		}
 	})

@@ -11,7 +11,7 @@ import (
 // Bounds of leases.
 const (
 	maxLeaseSlices    = 500    // slices in a LeaseAge: half of what slice_ring_return reaches back
-	defaultSubjects   = 10_000 // LeaseOptions.Subjects
+	defaultSubjects   = 10_000 // LeaseOptions.MaxSubjects
 	maxDefaultBlock   = 1000   // LeaseOptions.Block is this by default,
 	defaultBlockShare = 10     // or the smallest limit divided by this, if that is less
 )
@@ -41,20 +41,20 @@ func (s *settings) leasePart() string {
 
 // LeaseOptions sets how a process takes permits in blocks. The zero value gives the defaults.
 type LeaseOptions struct {
-	// Block is the maximum number of permits held for one subject. The first block is as large as the first request;
-	// blocks double while they are used up, and get smaller when little remains or is used.
+	// Block is the maximum number of permits held for one subject: 0 or more. The first block is as large as the first
+	// request; blocks double while they are used up, and get smaller when little remains or is used.
 	//
 	// 0 means 1000, or a tenth of the smallest limit if that is less, but at least 1. With 1000 one decision in a
 	// thousand reaches Redis. With a tenth, a process with a full block leaves nine tenths to the others.
 	Block int64
 
-	// Idle is the time without requests for a subject after which its permits are given back. 0 means a quarter of
-	// LeaseAge.
+	// Idle is the time without requests for a subject after which its permits are given back: 0 or more, in whole
+	// microseconds. 0 means a quarter of LeaseAge.
 	Idle time.Duration
 
-	// Subjects is the maximum number of subjects for which permits are held. Requests for further subjects go to Redis
-	// one by one. 0 means 10000.
-	Subjects int
+	// MaxSubjects is the maximum number of subjects for which permits are held: 0 or more. Requests for further subjects
+	// go to Redis one by one. 0 means 10000.
+	MaxSubjects int
 }
 
 // Leased is a SliceRing from which this process takes permits in blocks, to spend them without asking Redis.
@@ -114,8 +114,8 @@ func (r SliceRing) checkLease(lease *LeaseOptions) error {
 		return r.errArgument("LeaseOptions.Block", lease.Block, "0 or more")
 	case lease.Idle < 0 || lease.Idle%time.Microsecond != 0:
 		return r.errArgument("LeaseOptions.Idle", lease.Idle, "whole microseconds, 0 or more")
-	case lease.Subjects < 0:
-		return r.errArgument("LeaseOptions.Subjects", lease.Subjects, "0 or more")
+	case lease.MaxSubjects < 0:
+		return r.errArgument("LeaseOptions.MaxSubjects", lease.MaxSubjects, "0 or more")
 	}
 	if lease.Block == 0 {
 		lease.Block = max(min(maxDefaultBlock, smallestLimit(r.core)/defaultBlockShare), 1)
@@ -123,8 +123,8 @@ func (r SliceRing) checkLease(lease *LeaseOptions) error {
 	if lease.Idle == 0 {
 		lease.Idle = r.leaseAge / 4
 	}
-	if lease.Subjects == 0 {
-		lease.Subjects = defaultSubjects
+	if lease.MaxSubjects == 0 {
+		lease.MaxSubjects = defaultSubjects
 	}
 	return nil
 }
@@ -149,7 +149,7 @@ func (l *Leased) AllowN(ctx context.Context, subject string, n int64) (Decision,
 	if d, ok := l.spend(subject, n); ok {
 		return d, nil
 	}
-	return l.spendOrRefill(ctx, subject, question{method: "AllowN", permits: n})
+	return l.spendOrRefill(ctx, subject, question{method: "Allow", permits: n})
 }
 
 // Wait is WaitN for one permit.
@@ -197,17 +197,17 @@ func (l *Leased) Check() error { return l.ring.Check() }
 // LeaseStats says how many permits a Leased holds.
 type LeaseStats struct {
 	Subjects int   // subjects that have an account now
-	Idle     int64 // permits that are counted in Redis and not spent
-	MaxIdle  int64 // the upper bound of Idle: Block for each of LeaseOptions.Subjects
+	Held     int64 // permits that are counted in Redis and not spent
+	MaxHeld  int64 // the upper bound of Held: Block for each of LeaseOptions.MaxSubjects
 }
 
 // Stats returns how many permits are held. Use it for metrics, every few seconds. Cost: nothing is sent; each account
 // is locked briefly.
 func (l *Leased) Stats() LeaseStats {
-	s := LeaseStats{MaxIdle: l.lease.Block * int64(l.lease.Subjects)}
+	s := LeaseStats{MaxHeld: l.lease.Block * int64(l.lease.MaxSubjects)}
 	for _, a := range l.accounts() {
 		a.mu.Lock()
-		s.Idle += a.unspent()
+		s.Held += a.unspent()
 		a.mu.Unlock()
 		s.Subjects++
 	}

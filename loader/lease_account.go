@@ -62,14 +62,14 @@ func (l *Leased) accounts() map[string]*account {
 }
 
 // accountFor returns the subject's account, and makes it if it does not exist. It returns nil if there are
-// LeaseOptions.Subjects accounts already, and after Close.
+// LeaseOptions.MaxSubjects accounts already, and after Close.
 func (l *Leased) accountFor(subject string) *account {
 	if a := l.account(subject); a != nil {
 		return a
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if a := l.bySubject[subject]; a != nil || l.bySubject == nil || len(l.bySubject) >= l.lease.Subjects {
+	if a := l.bySubject[subject]; a != nil || l.bySubject == nil || len(l.bySubject) >= l.lease.MaxSubjects {
 		return a
 	}
 	a := &account{subject: subject}
@@ -170,7 +170,7 @@ func (l *Leased) runRefill(ctx context.Context, a *account, r *refill) {
 	defer cancel()
 	for {
 		r.sent = l.clock()
-		r.decision, r.err = l.ring.decide(ctx, a.subject, question{method: "AllowN", permits: r.want})
+		r.decision, r.err = l.ring.decide(ctx, a.subject, question{method: "Allow", permits: r.want})
 		if r.err != nil || r.decision.Granted || r.decision.Degraded || r.want == r.need {
 			break
 		}

@@ -28,7 +28,7 @@ func ExampleSliceRing_Leased() {
 			log.Fatal(d, err)
 		}
 	}
-	fmt.Println("idle:", leased.Stats().Idle)
+	fmt.Println("idle:", leased.Stats().Held)
 	if err := leased.Close(ctx); err != nil {
 		log.Fatal(err)
 	}

@@ -82,7 +82,7 @@ func (p *process) counted() int64 {
 
 func (p *process) want(asked, gave, counted, idle int64) {
 	p.t.Helper()
-	got := [4]int64{p.asked.Load(), p.gave.Load(), p.counted(), p.leased.Stats().Idle}
+	got := [4]int64{p.asked.Load(), p.gave.Load(), p.counted(), p.leased.Stats().Held}
 	if want := [4]int64{asked, gave, counted, idle}; got != want {
 		p.t.Fatalf("asked, gave back, counted, idle: %v, want %v", got, want)
 	}
@@ -124,7 +124,7 @@ func TestLeaseIsGivenBackWhenIdle(t *testing.T) {
 			time.Sleep(300 * time.Millisecond)
 			synctest.Wait()
 			p.want(2, 1, 6, 0)
-			if s := p.leased.Stats(); s.Subjects != 0 || s.MaxIdle != 100_000 {
+			if s := p.leased.Stats(); s.Subjects != 0 || s.MaxHeld != 100_000 {
 				t.Errorf("%+v", s)
 			}
 			p.take(1)
@@ -286,7 +286,7 @@ func TestLeaseClosedWhileSomeWait(t *testing.T) {
 		synctest.Wait()
 		must(t, p.leased.Close(background))
 		time.Sleep(time.Second)
-		if counted, idle := p.counted(), p.leased.Stats().Idle; counted != 4 || idle != 0 {
+		if counted, idle := p.counted(), p.leased.Stats().Held; counted != 4 || idle != 0 {
 			t.Errorf("%d counted, %d idle, want 4 and none", counted, idle)
 		}
 	})
@@ -344,13 +344,13 @@ func TestLeasePeek(t *testing.T) {
 
 // Beyond the subjects that are held others are asked for one by one.
 func TestLeaseSubjectsAreBounded(t *testing.T) {
-	leasing(t, loader.LeaseOptions{Block: 10, Idle: time.Second, Subjects: 2}, func(p *process) {
+	leasing(t, loader.LeaseOptions{Block: 10, Idle: time.Second, MaxSubjects: 2}, func(p *process) {
 		for i := range 5 {
 			for range 3 {
 				wantGrant(t, p.leased, fmt.Sprint(i), 1)
 			}
 		}
-		if s := p.leased.Stats(); s.Subjects != 2 || s.MaxIdle != 20 || p.asked.Load() != 2*2+3*3 {
+		if s := p.leased.Stats(); s.Subjects != 2 || s.MaxHeld != 20 || p.asked.Load() != 2*2+3*3 {
 			t.Errorf("%+v, %d calls", s, p.asked.Load())
 		}
 		time.Sleep(1300 * time.Millisecond)
@@ -473,7 +473,7 @@ func TestLeaseDefaults(t *testing.T) {
 		_, rdb := fake(t)
 		ring := loader.New(rdb).SliceRing("x", test.limits, loader.LeaseAge(time.Hour), loader.Slice(time.Minute))
 		leased := lease(t, ring, loader.LeaseOptions{})
-		if most := leased.Stats().MaxIdle; most != test.block*10_000 {
+		if most := leased.Stats().MaxHeld; most != test.block*10_000 {
 			t.Errorf("%v: up to %d held for 10000 subjects, want blocks of %d", test.limits, most, test.block)
 		}
 		d, err := leased.Allow(background, "s")
@@ -511,7 +511,7 @@ func TestLeaseRefused(t *testing.T) {
 		{"negative Idle", limits.SliceRing("x", minute, loader.LeaseAge(time.Second)), loader.LeaseOptions{Block: 1,
 			Idle: -1}, "loader: x: LeaseOptions.Idle -1ns: want whole microseconds, 0 or more"},
 		{"negative Subjects", limits.SliceRing("x", minute, loader.LeaseAge(time.Second)), loader.LeaseOptions{Block: 1,
-			Subjects: -1}, "loader: x: LeaseOptions.Subjects -1: want 0 or more"},
+			MaxSubjects: -1}, "loader: x: LeaseOptions.MaxSubjects -1: want 0 or more"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -520,7 +520,7 @@ func TestLeaseRefused(t *testing.T) {
 	}
 	leased := lease(t, limits.SliceRing("x", minute, loader.LeaseAge(time.Second)), loader.LeaseOptions{Block: 1})
 	for want, n := range map[string]int64{"loader: x: n 0: want 1 or more": 0,
-		"loader: x: AllowN(n=61) exceeds limit 60": 61} {
+		"loader: x: Allow(n=61) exceeds limit 60": 61} {
 		wantError(t, errOf(leased.AllowN(background, "s", n)), want)
 	}
 	if _, err := leased.Allow(background, ""); err == nil {

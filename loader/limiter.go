@@ -16,7 +16,7 @@ import (
 //
 // One of your own, such as a fake in a test, may stand where a limiter is asked by itself: in your code, and in the
 // New, LimiterBy and PerRequest of httplimit and grpclimit. Batch and All, and so what is charged together, take only
-// limiters that the same Loader made; another one is an *ArgumentError.
+// limiters that the same Loader made, and no Leased; another one is an *ArgumentError.
 type Limiter interface {
 	// Allow asks for one permit now. Use it to refuse what is over the limit.
 	Allow(ctx context.Context, subject string) (Decision, error)
@@ -37,12 +37,15 @@ type Limiter interface {
 	// Reset gives the subject its whole limit back. Use it to unblock a customer.
 	Reset(ctx context.Context, subject string) error
 
+	// Name returns the limiter's name. Middleware shows it to clients.
+	Name() string
+
 	// Check returns what is wrong with the limiter's name, limit and options. Call it once, when the program starts. It
 	// sends nothing.
 	Check() error
 }
 
-// Reserver is a Limiter that can book permits ahead: all but SliceRing and Leased.
+// Reserver is a Limiter that can book permits ahead: all but SliceRing, Leased and Ahead.
 type Reserver interface {
 	Limiter
 
@@ -53,7 +56,8 @@ type Reserver interface {
 	ReserveN(ctx context.Context, subject string, n int64) (*Reservation, error)
 }
 
-// Returner is a Limiter that can take permits back: ListLog, ZSetLog and SliceRing.
+// Returner is a Limiter that can take permits back: ListLog, ZSetLog, SliceRing and Ahead. (An Ahead only takes
+// back what Redis granted, and in an All it asks Redis.)
 type Returner interface {
 	Limiter
 
@@ -104,7 +108,7 @@ func (c core) Allow(ctx context.Context, subject string) (Decision, error) {
 // AllowN asks for n permits now, all or nothing. More than could ever be granted is ErrExceedsLimit. Cost: one round
 // trip.
 func (c core) AllowN(ctx context.Context, subject string, n int64) (Decision, error) {
-	return c.decide(ctx, subject, question{method: "AllowN", permits: n, id: c.callID()})
+	return c.decide(ctx, subject, question{method: "Allow", permits: n, id: c.callID()})
 }
 
 // Peek returns what could be granted now, and changes nothing: Remaining is the number of permits, Wait the time until
@@ -113,8 +117,7 @@ func (c core) Peek(ctx context.Context, subject string) (Decision, error) {
 	return c.decide(ctx, subject, question{method: peek})
 }
 
-// Reset gives the subject its whole limit back, by removing its keys. A limit that SetLimit stored stays. Cost: one
-// round trip, UNLINK.
+// Reset gives the subject its whole limit back, by removing its keys. Cost: one round trip, UNLINK.
 func (c core) Reset(ctx context.Context, subject string) error {
 	key, err := c.key(subject)
 	if err != nil {

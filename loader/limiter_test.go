@@ -172,7 +172,7 @@ func TestTokenBucketConfig(t *testing.T) {
 	bucket := loader.New(rdb).TokenBucket("pay", loader.PerMinute(2))
 
 	wantGrant(t, bucket, "acme", 2)
-	must(t, bucket.SetLimit(background, "acme", loader.PerMinute(5)))
+	must(t, bucket.SetRate(background, "acme", loader.PerMinute(5)))
 	wantGrant(t, bucket, "acme", 3)
 	wantDenial(t, bucket.With(loader.PerMinute(100)), "acme", 1)
 
@@ -188,8 +188,8 @@ func TestTokenBucketConfig(t *testing.T) {
 	}
 	wantGrant(t, bucket, "acme", 5)
 
-	as[*loader.ArgumentError](t, bucket.SetLimit(background, "acme", loader.PerMinute(0)))
-	as[*loader.ArgumentError](t, bucket.SetLimit(background, "", loader.PerMinute(1)))
+	as[*loader.ArgumentError](t, bucket.SetRate(background, "acme", loader.PerMinute(0)))
+	as[*loader.ArgumentError](t, bucket.SetRate(background, "", loader.PerMinute(1)))
 }
 
 func TestTokenBucketPerClient(t *testing.T) {

@@ -28,8 +28,8 @@
 //
 // A denial is not an error: Decision.Granted is false. An error means that there is no decision.
 //
-// Constructors return no error. If a name, a limit or an option is wrong, every call returns an [*ArgumentError]. Call
-// Check once, when the program starts, to find it.
+// Constructors of a Loader return no error. If a name, a limit or an option is wrong, every call returns an
+// [*ArgumentError]. Call Check once, when the program starts, to find it. (Leased and Ahead return theirs.)
 //
 // If a call was sent and no reply came, the error is an [*OutcomeUnknownError]: the call was charged once or not at
 // all. The loader sends a decision again only if the first one cannot have run, or if it has a request id, as with
@@ -94,7 +94,7 @@
 //
 //	d, err := codes.With(limitOf(user)).Allow(ctx, user)
 //
-// To change one subject's limit in all processes, use [TokenBucket] and its SetLimit.
+// To change one subject's limit in all processes, use [TokenBucket] and its SetRate.
 //
 // # Without asking Redis
 //
@@ -157,7 +157,10 @@ type Loader struct {
 }
 
 // Option is an option of New. Nil does nothing.
-type Option func(*Loader)
+type Option func(options)
+
+// options is a Loader that New makes: no Option applies to one in use.
+type options struct{ *Loader }
 
 // New returns a Loader on rdb: a *redis.Client, a *redis.ClusterClient, a *redis.Ring, or a wrapper of one of them. It
 // sends nothing: scripts are loaded when they are first needed. It does not close rdb. If rdb is nil, every call
@@ -177,7 +180,7 @@ func New(rdb redis.UniversalClient, opts ...Option) *Loader {
 	}
 	for _, opt := range opts {
 		if opt != nil {
-			opt(l)
+			opt(options{l})
 		}
 	}
 	l.tasks.eventLog = l.eventLog
@@ -200,13 +203,13 @@ func isNil(rdb redis.UniversalClient) bool {
 // Prefix sets the beginning of every key: letters, digits, dot, underscore and dash. Use it if several applications
 // share a Redis, each with an ACL of ~prefix:*. The default is "sluice".
 func Prefix(prefix string) Option {
-	return func(l *Loader) { l.prefix = prefix }
+	return func(l options) { l.prefix = prefix }
 }
 
 // PreloadedOnly keeps the loader from loading scripts: a missing script is an error that is [ErrNotLoaded]. Use it if
 // the Redis user has no right to SCRIPT and EVAL, and load the scripts with `sluice load` or Preload.
 func PreloadedOnly() Option {
-	return func(l *Loader) { l.preloadedOnly = true }
+	return func(l options) { l.preloadedOnly = true }
 }
 
 // Functions calls the scripts as Redis Functions: FCALL in place of EVALSHA. Use it where functions are loaded as a
@@ -218,14 +221,14 @@ func PreloadedOnly() Option {
 // an error that is [ErrNotLoaded]. While Redis refuses writes (OOM, MISCONF, NOREPLICAS) every decision is an error,
 // where a script would still deny; Peek works.
 func Functions() Option {
-	return func(l *Loader) { l.functions, l.preloadedOnly = true, true }
+	return func(l options) { l.functions, l.preloadedOnly = true, true }
 }
 
 // Timeout bounds the time of one call, with its retries: 1 ms or more. The caller's context may end a call earlier. The
 // default is 1 s, and 100 ms for limiters with a policy (FailOpen, FailLocal), which answers when the time is up. The
 // sleep of Wait is not bounded, but each call that Wait makes is.
 func Timeout(d time.Duration) Option {
-	return func(l *Loader) {
+	return func(l options) {
 		if l.timeout = d; d < time.Millisecond {
 			l.setErr(&ArgumentError{Argument: "Timeout", Value: d.String(), Want: "1ms or more"})
 		}

@@ -26,25 +26,57 @@ type ObserverFunc func(ctx context.Context, e Event)
 // Begin does nothing.
 func (f ObserverFunc) Begin(ctx context.Context, _ Event) context.Context { return ctx }
 
-// End calls f.
-func (f ObserverFunc) End(ctx context.Context, e Event) { f(ctx, e) }
+// End calls f, unless it is nil.
+func (f ObserverFunc) End(ctx context.Context, e Event) {
+	if f != nil {
+		f(ctx, e)
+	}
+}
 
 // Observe passes every decision to an observer. Use it for metrics and traces; module otel has an Observer for
-// OpenTelemetry. There is one Event for each call of Allow, AllowN, Peek, Wait, WaitN, Reserve, ReserveN, Settle,
-// Charge, TryAcquire and Acquire, for each limiter in a Batch or an All (if denials that are known here refuse an All,
-// for these). A Leased has one for each call in which it takes permits. Everything that gives permits back is a
-// GiveBack: the method, Cancel of a reservation, a Wait that ended early, a Leased. Reset, SetLimit, Release and the
-// renewals of a Slot have none. If there are several Observe options, the last one is used.
+// OpenTelemetry. There is one Event for each call of Allow, AllowN, Peek, Wait, WaitN, Reserve, ReserveN, Report,
+// Settle, Charge, TryAcquire and Acquire, for each limiter in a Batch or an All (if denials that are known here refuse
+// an All, for these). A Leased has one for each call in which it takes permits. Everything that gives permits back is a
+// GiveBack: the method, Cancel of a reservation, a Wait that ended early, a Leased. Reset, SetRate, Release and the
+// renewals of a Slot have none. It may be given several times: all observers are told, in their order. Nil does nothing.
 //
 // Cost: nothing without an observer. With one, an allocation and two clock readings for each decision, and the time of
 // the observer.
 func Observe(observer Observer) Option {
-	return func(l *Loader) { l.observer = observer }
+	return func(l options) {
+		switch {
+		case l.observer == nil:
+			l.observer = observer
+		case observer != nil:
+			l.observer = observers{l.observer, observer}
+		}
+	}
+}
+
+// observers is two observers: of more, the first is two again.
+type observers struct{ first, second Observer }
+
+// observersContext is the context of the second observer. Each End gets what its own Begin has made.
+type observersContext struct {
+	context.Context
+	first context.Context
+}
+
+func (o observers) Begin(ctx context.Context, e Event) context.Context {
+	first := o.first.Begin(ctx, e)
+	return observersContext{o.second.Begin(first, e), first}
+}
+
+func (o observers) End(ctx context.Context, e Event) {
+	both := ctx.(observersContext)
+	o.first.End(both.first, e)
+	o.second.End(both.Context, e)
 }
 
 // Event is one decision, as its caller saw it, or one return of permits.
 type Event struct {
-	// Method is the limiter's, as "AllowN", "Peek", "Wait", "GiveBack", "Settle" or "Acquire".
+	// Method is the limiter's, without an N at its end: "Allow", "Wait", "Reserve", "Peek", "GiveBack", "Report",
+	// "Settle", "Charge", "TryAcquire" or "Acquire".
 	Method  string
 	Script  string // "list_log_v1"
 	Limiter string // its name
@@ -62,11 +94,11 @@ type Event struct {
 	Returned int64
 
 	// Reported is how many permits were charged whatever the windows held: of a Report, and of an Ahead that had granted
-	// them before. Age is how long ago it had granted the first of them. Over is by how much the fullest window is above
-	// its limit since.
-	Reported int64
-	Age      time.Duration
-	Over     int64
+	// them before. ReportAge is how long ago it had granted the first of them. ReportOver is by how much the fullest
+	// window is above its limit since.
+	Reported   int64
+	ReportAge  time.Duration
+	ReportOver int64
 
 	// Err is the caller's error. With a *WaitError, Decision is the denial that caused it; with ErrExceedsLimit it has
 	// the limit.
@@ -158,13 +190,13 @@ func (o *observation) setScript(script *sluice.Script) {
 // setReport sets what a request of an Ahead charges besides, and how old it is.
 func (o *observation) setReport(r *request, age time.Duration) {
 	if o != nil && r.question.reported > 0 {
-		o.Script, o.Reported, o.Age = nameOf(&sliceRingReportV1), r.question.reported, age
+		o.Script, o.Reported, o.ReportAge = nameOf(&sliceRingReportV1), r.question.reported, age
 	}
 }
 
 func (o *observation) setOver(permits int64) {
 	if o != nil {
-		o.Over = permits
+		o.ReportOver = permits
 	}
 }
 

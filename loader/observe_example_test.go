@@ -26,9 +26,9 @@ func ExampleObserve() {
 		_, _ = mails.AllowN(ctx, "ada", n)
 	}
 	// Output:
-	// AllowN mails 2 true <nil>
-	// AllowN mails 1 false <nil>
-	// AllowN mails 3 false loader: mails: AllowN(n=3) exceeds limit 2
+	// Allow mails 2 true <nil>
+	// Allow mails 1 false <nil>
+	// Allow mails 3 false loader: mails: Allow(n=3) exceeds limit 2
 }
 
 // Scripts load themselves. The log says when and where.

@@ -3,6 +3,7 @@ package loader_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -22,13 +23,13 @@ type watcher struct {
 	events []loader.Event
 }
 
-type watched struct{}
+type watched struct{ by *watcher }
 
 func (w *watcher) Begin(ctx context.Context, e loader.Event) context.Context {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.begun++
-	return context.WithValue(ctx, watched{}, e)
+	return context.WithValue(ctx, watched{w}, e)
 }
 
 func (w *watcher) End(ctx context.Context, e loader.Event) {
@@ -36,7 +37,7 @@ func (w *watcher) End(ctx context.Context, e loader.Event) {
 	defer w.mu.Unlock()
 	w.events = append(w.events, e)
 	began := loader.Event{Method: e.Method, Script: e.Script, Limiter: e.Limiter, Subject: e.Subject, Permits: e.Permits}
-	if diff := cmp.Diff(began, ctx.Value(watched{})); diff != "" {
+	if diff := cmp.Diff(began, ctx.Value(watched{w})); diff != "" {
 		w.t.Errorf("began (+) as another than it ended (-):\n%s", diff)
 	}
 }
@@ -87,13 +88,13 @@ func TestObserverOfEveryMethod(t *testing.T) {
 		refused := wantDenial(t, limiter, "ada", 1)
 		looked, err := limiter.Peek(background, "ada")
 		must(t, err)
-		w.saw(t, event("Allow", 1, allowed), event("AllowN", 2, most), event("Allow", 1, refused), event("Peek", 0, looked))
+		w.saw(t, event("Allow", 1, allowed), event("Allow", 2, most), event("Allow", 1, refused), event("Peek", 0, looked))
 
 		_, err = limiter.AllowN(background, "ada", 4)
 		if makers[i].name == "TokenBucket" { // only the server knows its limit
-			w.saw(t, event("AllowN", 4, loader.Decision{}))
+			w.saw(t, event("Allow", 4, loader.Decision{}))
 		} else {
-			asksNobody := event("AllowN", 4, loader.Decision{Wait: loader.Never, Limit: allowed.Limit})
+			asksNobody := event("Allow", 4, loader.Decision{Wait: loader.Never, Limit: allowed.Limit})
 			asksNobody.Attempts = 0
 			w.saw(t, asksNobody)
 		}
@@ -104,7 +105,7 @@ func TestObserverOfEveryMethod(t *testing.T) {
 		if reserver, ok := limiter.(loader.Reserver); ok {
 			reserved, err := reserver.Reserve(background, "ada")
 			must(t, err)
-			w.saw(t, event("ReserveN", 1, reserved.Decision()))
+			w.saw(t, event("Reserve", 1, reserved.Decision()))
 		}
 		must(t, limiter.Reset(background, "ada"))
 		w.saw(t)
@@ -112,7 +113,7 @@ func TestObserverOfEveryMethod(t *testing.T) {
 		batch := limits.Batch()
 		first, late := batch.AllowN(limiter, "ada", 3), batch.Allow(limiter, "ada")
 		must(t, errOf(batch.Do(background)))
-		w.saw(t, event("AllowN", 3, first.Decision), event("Allow", 1, late.Decision))
+		w.saw(t, event("Allow", 3, first.Decision), event("Allow", 1, late.Decision))
 	})
 }
 
@@ -134,7 +135,7 @@ func TestObserverOfErrors(t *testing.T) {
 	as[*loader.StateError](t, w.events[0].Err)
 	w.saw(t, event("Allow", 1))
 
-	none := event("AllowN", 0)
+	none := event("Allow", 0)
 	none.Permits = 0
 	as[*loader.ArgumentError](t, errOf(log.AllowN(background, "ada", 0)))
 	w.saw(t, none)
@@ -164,7 +165,7 @@ func TestObserverOfScripts(t *testing.T) {
 	_, rdb := fake(t)
 	limits := loader.New(rdb, loader.Observe(w))
 	must(t, limits.Preload(background))
-	must(t, limits.TokenBucket("x", loader.PerSecond(1)).SetLimit(background, "ada", loader.PerSecond(2)))
+	must(t, limits.TokenBucket("x", loader.PerSecond(1)).SetRate(background, "ada", loader.PerSecond(2)))
 	w.saw(t) // it decides nothing
 }
 
@@ -194,7 +195,7 @@ func TestObserverOfLocalAnswers(t *testing.T) {
 	for _, e := range w.events {
 		got = append(got, ask{e.Method, e.Permits, e.Attempts})
 	}
-	want := []ask{{"Allow", 1, 1}, {"Allow", 1, 1}, {"Allow", 1, 0}, {"AllowN", 1, 1}, {"AllowN", 2, 1}, {"AllowN", 4, 1},
+	want := []ask{{"Allow", 1, 1}, {"Allow", 1, 1}, {"Allow", 1, 0}, {"Allow", 1, 1}, {"Allow", 2, 1}, {"Allow", 4, 1},
 		{"GiveBack", 2, 1}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -291,11 +292,28 @@ func TestObserverContext(t *testing.T) {
 	must(t, limits.Preload(background))
 	var seen any
 	rdb.AddHook(around(func(ctx context.Context, _ []redis.Cmder, send func() error) error {
-		seen = ctx.Value(watched{})
+		seen = ctx.Value(watched{w})
 		return send()
 	}))
 	must(t, limits.ListLog("x", loader.PerSecond(1)).Wait(background, "s"))
 	if e, ok := seen.(loader.Event); !ok || e.Subject != "s" {
 		t.Errorf("the hooks saw %+v", seen)
+	}
+}
+
+// TestObservers wants all of several observers told, in their order, each with the context that it made.
+func TestObservers(t *testing.T) {
+	_, rdb := fake(t)
+	first, last := &watcher{t: t}, &watcher{t: t}
+	var order []string
+	named := func(name string) loader.Option {
+		return loader.Observe(loader.ObserverFunc(func(context.Context, loader.Event) { order = append(order, name) }))
+	}
+	limits := loader.New(rdb, loader.Observe(first), named("a"), loader.Observe(nil), named("b"), loader.Observe(last),
+		loader.Observe(loader.ObserverFunc(nil)))
+	must(t, errOf(limits.ListLog("x", loader.PerSecond(1)).Allow(background, "s")))
+	must(t, errOf(limits.GCRA("x", loader.PerSecond(1)).Allow(background, "s")))
+	if len(first.events) != 2 || len(last.events) != 2 || !slices.Equal(order, []string{"a", "b", "a", "b"}) {
+		t.Errorf("told %v, %v and %q; want each twice", first.events, last.events, order)
 	}
 }

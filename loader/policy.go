@@ -15,7 +15,7 @@ import (
 // that is shorter than the callers' deadlines.
 //
 // With FailOpen, Wait returns at once, Reserve is granted without a booking, and Peek returns the whole limit. Reset,
-// GiveBack, Cancel, SetLimit, Settle and Charge have no policy: they return their errors. For a Concurrency see
+// GiveBack, Cancel, SetRate, Settle and Charge have no policy: they return their errors. For a Concurrency see
 // Loader.Concurrency.
 func FailOpen() LimiterOption {
 	return func(s *settings) { s.setFallback("FailOpen", grantAll) }

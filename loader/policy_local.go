@@ -21,7 +21,7 @@ const maxLocalSubjects = 10000
 // The local limiter is the token bucket of golang.org/x/time/rate, one for each window. It starts full, with the share
 // of what may be asked for at once (at least one permit), and refills at the share of the rate. So a GCRA keeps to its
 // share exactly; the logs and the ring grant up to twice the share in a window. The local limiter does not know what
-// Redis has granted, the ids of a ZSetLog, or a limit that SetLimit stored: it uses the limiter's own limit.
+// Redis has granted, the ids of a ZSetLog, or a limit that SetRate stored: it uses the limiter's own limit.
 //
 // Wait and Reserve book ahead, first come, first served in this process. Cancel and Settle do not give local permits
 // back. A call for more permits than the share holds returns Redis's error.

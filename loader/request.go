@@ -38,7 +38,7 @@ type request struct {
 
 // question is what is asked of a limiter.
 type question struct {
-	method   string        // for errors and observers: "AllowN"
+	method   string        // for errors and observers: that of the call, without the N
 	permits  int64         // 0: Peek, Report
 	reported int64         // charged in any case, by a SliceRing
 	maxWait  time.Duration // how far ahead the permits may be booked
@@ -52,7 +52,7 @@ func (q question) amount() int64 { return cmp.Or(q.permits, q.reported) }
 // permits in any case.
 const (
 	peek     = "Peek"
-	reserve  = "ReserveN"
+	reserve  = "Reserve"
 	giveBack = "GiveBack"
 	report   = "Report"
 )

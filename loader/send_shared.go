@@ -34,8 +34,8 @@ const (
 // collected: the client's hooks see pipelines, and contexts without the callers' values. If a command for a group fails,
 // all its callers get the error. If a hook panics, it does so in every caller of the pipeline.
 func ShareRoundTrips() Option {
-	return func(l *Loader) {
-		l.sharing = &sharing{limits: l, queues: map[*redis.Client]*nodeQueue{}, groups: map[groupKey]*group{}}
+	return func(l options) {
+		l.sharing = &sharing{limits: l.Loader, queues: map[*redis.Client]*nodeQueue{}, groups: map[groupKey]*group{}}
 	}
 }
 

@@ -119,7 +119,7 @@ func (s *Slot) Context() context.Context { return s.ctx }
 //
 // Cost: one round trip, none if the slot was lost.
 func (s *Slot) Release() error {
-	if s == nil {
+	if s == nil || s.giveUp == nil { // nil or zero: it holds nothing
 		return nil
 	}
 	return s.giveUp()

@@ -5,10 +5,12 @@ import (
 	"time"
 )
 
-// TokenBucket is a limiter whose rate is stored in Redis: SetLimit changes it for every process at once. The limit
+// TokenBucket is a limiter whose rate is stored in Redis: SetRate changes it for every process at once. The limit
 // given to the constructor is stored by the first grant, and used only if none is stored. A permit comes back one
 // window after it was taken. (The continuously refilled token bucket is GCRA.) The limit goes up to 1000000, and so do
-// the permits of one call. The zero TokenBucket is not ready for use: see Loader.TokenBucket.
+// the permits of one call. Reset keeps a stored limit.
+//
+// The zero TokenBucket is not ready for use: see Loader.TokenBucket.
 //
 // It has three keys. While their slot moves between two masters of a cluster, Redis may answer TRYAGAIN and run
 // nothing. The loader then retries for a second, or until the deadline; that is usually enough. If the move does not
@@ -27,11 +29,11 @@ func (l *Loader) TokenBucket(name string, limit Limit, opts ...LimiterOption) To
 // sent.
 func (b TokenBucket) With(limit Limit) TokenBucket { return TokenBucket{booker{b.with(limit)}} }
 
-// SetLimit stores the subject's limit. Use it to change a subject's rate in all processes at once, without a
+// SetRate stores the subject's limit. Use it to change a subject's rate in all processes at once, without a
 // deployment. It applies at once to what was granted before, and stays until it is set again. The scope becomes this
 // limiter's: see PerClient. A limit of 0 is an *ArgumentError. After a lost reply the error is an *OutcomeUnknownError;
 // setting the limit again is safe. Cost: one round trip.
-func (b TokenBucket) SetLimit(ctx context.Context, subject string, limit Limit) error {
+func (b TokenBucket) SetRate(ctx context.Context, subject string, limit Limit) error {
 	key, err := b.key(subject)
 	if err != nil {
 		return err

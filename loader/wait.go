@@ -178,7 +178,7 @@ func (p patience) timeLeft() time.Duration {
 
 // tooLong returns the error of a wait that takes too long. It names the bound that is met first.
 func (p patience) tooLong(limiter string, n int64, wait time.Duration) error {
-	e := &WaitError{Limiter: limiter, N: n, Wait: wait, MaxWait: p.maxWait, Deadline: p.deadline}
+	e := &WaitError{Limiter: limiter, Permits: n, Wait: wait, MaxWait: p.maxWait, Deadline: p.deadline}
 	switch {
 	case p.maxWait == 0, p.deadline.IsZero():
 	case p.deadline.Before(p.started.Add(p.maxWait)):

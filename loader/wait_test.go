@@ -117,7 +117,7 @@ func TestWaitFailsAtOnce(t *testing.T) {
 			deadline, _ := ctx.Deadline()
 			started := time.Now()
 			e := as[*loader.WaitError](t, limiter.Wait(ctx, "s"))
-			if e.N != 1 || e.Wait < time.Hour || !e.Deadline.Equal(deadline) || e.MaxWait != 0 {
+			if e.Permits != 1 || e.Wait < time.Hour || !e.Deadline.Equal(deadline) || e.MaxWait != 0 {
 				t.Errorf("%+v", e)
 			}
 			e = as[*loader.WaitError](t, bounded.Wait(background, "s"))

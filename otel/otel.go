@@ -134,8 +134,8 @@ func (o *Observer) End(ctx context.Context, e loader.Event) {
 	}
 	if e.Reported > 0 && !failed(e) {
 		o.reported.Add(ctx, e.Reported, attrs)
-		o.reportAge.Record(ctx, e.Age.Seconds(), attrs)
-		o.over.Record(ctx, e.Over, attrs)
+		o.reportAge.Record(ctx, e.ReportAge.Seconds(), attrs)
+		o.over.Record(ctx, e.ReportOver, attrs)
 	}
 }
 

@@ -157,7 +157,7 @@ func TestInstruments(t *testing.T) {
 	l := newLab(t)
 	l.told(loader.Event{Method: "Wait", Permits: 1, Latency: 2 * time.Millisecond, Slept: 40 * time.Second})
 	l.told(loader.Event{Method: "Allow", Permits: 1, Latency: 3 * time.Second})
-	l.told(loader.Event{Method: "Report", Permits: 3, Reported: 3, Age: 2 * time.Second, Over: 4})
+	l.told(loader.Event{Method: "Report", Permits: 3, Reported: 3, ReportAge: 2 * time.Second, ReportOver: 4})
 	type instrument struct {
 		Unit   string
 		Count  uint64

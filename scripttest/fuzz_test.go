@@ -283,7 +283,7 @@ func (z fuzzed) declared(err error) bool {
 	text, isReply := err.(scripttest.ErrorReply)
 	code, _, _ := strings.Cut(string(text), " ")
 	return isReply && !strings.Contains(string(text), "user_script") &&
-		slices.ContainsFunc(z.script.Errors, func(e sluice.Error) bool { return e.Code == code })
+		slices.ContainsFunc(z.script.Errors, func(e sluice.ErrorReply) bool { return e.Code == code })
 }
 
 // numbers are the reply's, if there are as many as the header says, each in its range, and those that a decision must

@@ -114,7 +114,7 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		slog.Warn("limit not checked", "error", err)
 		http.Error(w, "the limit cannot be checked now", http.StatusServiceUnavailable)
 	case !d.Granted:
-		w.Header().Set("Retry-After", strconv.FormatInt(d.RetryAfter(), 10))
+		w.Header().Set("Retry-After", strconv.FormatInt(d.RetryAfterSeconds(), 10))
 		http.Error(w, "too many tokens", http.StatusTooManyRequests)
 	default:
 		defer p.settle(customer, id, u)

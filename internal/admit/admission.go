@@ -1,6 +1,7 @@
 package admit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"reflect"
@@ -356,10 +357,5 @@ func (a *Admission[O]) TakeOver() (release func()) {
 	}
 }
 
-// NameOf returns the name of a limiter, "default" if it has none.
-func NameOf(limiter any) string {
-	if named, ok := limiter.(interface{ Name() string }); ok && named.Name() != "" {
-		return named.Name()
-	}
-	return "default"
-}
+// NameOf returns the name of a limiter, "default" if it is empty.
+func NameOf(limiter interface{ Name() string }) string { return cmp.Or(limiter.Name(), "default") }

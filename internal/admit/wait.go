@@ -39,7 +39,7 @@ func (a *Admission[O]) waitForAll() {
 		deadline, bounded := a.ctx.Deadline()
 		if d.Wait == loader.Never || bounded && time.Until(deadline) < d.Wait {
 			a.judge(d, nil)
-			a.Err = &loader.WaitError{Limiter: "All", N: 1, Wait: d.Wait, Deadline: deadline}
+			a.Err = &loader.WaitError{Limiter: "All", Permits: 1, Wait: d.Wait, Deadline: deadline}
 			return
 		}
 		select {

@@ -53,7 +53,7 @@ func BothManyV1() Script {
 			{Name: "wait", Type: "us", Min: 0, Max: -1, Text: "until they come free", Repeated: true},
 			{Name: "count_i", Type: "int", Min: 0, Max: -1, Text: "permits in the window now, or so", Repeated: true},
 		},
-		Errors: []Error{
+		Errors: []ErrorReply{
 			{Code: "BADARG", Text: "an argument is not in its range"},
 			{Code: "WRONGTYPE", Text: "granted -2: ring holds something other than a string"},
 		},
@@ -96,7 +96,7 @@ func BothV1() Script {
 			{Name: "now", Type: "time", Min: 0, Max: -1, Text: "the server's clock"},
 			{Name: "count_i", Type: "int", Min: 0, Max: -1, Text: "permits in the window now, or so", Repeated: true},
 		},
-		Errors: []Error{
+		Errors: []ErrorReply{
 			{Code: "BADARG", Text: "an argument is not in its range"},
 			{Code: "WRONGTYPE", Text: "ring holds something other than a string"},
 		},
@@ -138,7 +138,7 @@ func OneManyV1() Script {
 			{Name: "granted", Type: "int", Min: -3, Max: 10, Text: "permits granted; -1: BADSTATE, -2: WRONGTYPE, -3: ask again", Repeated: true},
 			{Name: "wait", Type: "us", Min: 0, Max: -1, Text: "until the bit is unset, in microseconds", Repeated: true},
 		},
-		Errors: []Error{
+		Errors: []ErrorReply{
 			{Code: "BADARG", Text: "an argument is not in its range"},
 			{Code: "WRONGTYPE", Text: "granted -2: bit holds something other than a string"},
 			{Code: "BADSTATE", Text: "granted -1: bit holds something other than 1"},
@@ -177,7 +177,7 @@ func OneV1() Script {
 			{Name: "wait", Type: "us", Min: 0, Max: -1, Text: "until the bit is unset, in microseconds"},
 			{Name: "now", Type: "time", Min: 0, Max: -1, Text: "the server's clock"},
 		},
-		Errors: []Error{
+		Errors: []ErrorReply{
 			{Code: "BADARG", Text: "an argument is not in its range"},
 			{Code: "WRONGTYPE", Text: "bit holds something other than a string"},
 			{Code: "BADSTATE", Text: "bit holds something other than 1"},
@@ -219,7 +219,7 @@ func PairsV2() Script {
 			{Name: "granted", Type: "int", Min: 2, Max: -1, Text: "permits granted"},
 			{Name: "count_i", Type: "int", Min: 0, Max: -1, Text: "permits in the window now", Repeated: true},
 		},
-		Errors: []Error{
+		Errors: []ErrorReply{
 			{Code: "BADARG", Text: "an argument is not an integer in its range"},
 		},
 		Commands:   []string{"STRLEN"},
@@ -259,7 +259,7 @@ func SmallV1() Script {
 			{Name: "wait", Type: "us", Min: 0, Max: -1, Text: "until the next window"},
 			{Name: "now", Type: "time", Min: 0, Max: -1, Text: "the server's clock"},
 		},
-		Errors: []Error{
+		Errors: []ErrorReply{
 			{Code: "BADARG", Text: "an argument is not in its range"},
 			{Code: "WRONGTYPE", Text: "a key holds something other than a string"},
 			{Code: "BADSTATE", Text: "a key holds something other than a number"},
