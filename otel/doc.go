@@ -13,8 +13,8 @@
 // # Metrics
 //
 //	sluice.decisions          counter, {decision}   decisions with any outcome
-//	sluice.decision.duration  histogram, s          how long callers waited for them, without the sleep of a Wait
-//	sluice.wait.duration      histogram, s          how long Wait and WaitN slept; 0 if they did not sleep
+//	sluice.decision.duration  histogram, s          how long callers waited for them, without their sleep
+//	sluice.wait.duration      histogram, s          how long Wait and Acquire slept; 0 if they did not sleep
 //	sluice.report.permits     counter, {permit}     permits that Report charged, and that an Ahead reported
 //	sluice.report.age         histogram, s          how old the oldest of them was; it counts reports
 //	sluice.report.over        histogram, {permit}   how much the fullest window was above its limit then
@@ -24,7 +24,8 @@
 //
 //	sluice.limiter.name        "send-code"; not set for a script that is called directly
 //	sluice.script.name         "list_log_v1"
-//	sluice.decision.method     Allow, AllowN, Peek, Wait, ReserveN, GiveBack, Report; Reserve, Settle, Charge
+//	sluice.decision.method     Allow, Wait, Reserve, Peek, GiveBack, Report, Settle, Charge, TryAcquire, Acquire;
+//	                           WaitN is Wait, and so on
 //	sluice.decision.outcome    granted, denied, looked, error; settled: Settle and Charge; returned: GiveBack
 //	sluice.decision.degraded   true if the limiter's policy decided and not Redis
 //	sluice.decision.ahead      true if an Ahead granted; not set otherwise
@@ -48,7 +49,7 @@
 //	sluice.decision.remaining  permits left, if there is a decision
 //	sluice.decision.wait       seconds until the permits may be used or come free; not set if never
 //
-// The span of a Wait is INTERNAL and has no db attributes. It includes the sleep and every call that Wait makes.
+// The span of a Wait or an Acquire is INTERNAL and has no db attributes. It includes the sleep and every call.
 // Instrumentation of the client, such as redisotel, finds the span in the context and adds its commands below it,
 // except for a Batch and ShareRoundTrips.
 //

@@ -1,6 +1,7 @@
 package sluiceotel
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -40,7 +41,7 @@ type Observer struct {
 
 var _ loader.Observer = (*Observer)(nil)
 
-// Option changes what New makes.
+// Option changes what New makes. Nil does nothing.
 type Option func(*providers)
 
 type providers struct {
@@ -48,22 +49,25 @@ type providers struct {
 	tracers trace.TracerProvider
 }
 
-// WithMeterProvider sets where metrics go, in place of the global provider.
+// WithMeterProvider sets where metrics go, in place of the global provider, which nil stands for.
 func WithMeterProvider(p metric.MeterProvider) Option {
 	return func(to *providers) { to.meters = p }
 }
 
-// WithTracerProvider sets where spans go, in place of the global provider.
+// WithTracerProvider sets where spans go, in place of the global provider, which nil stands for.
 func WithTracerProvider(p trace.TracerProvider) Option {
 	return func(to *providers) { to.tracers = p }
 }
 
 // New returns an observer for loader.Observe. Its error is the meter provider's, which has refused an instrument.
 func New(opts ...Option) (*Observer, error) {
-	p := providers{meters: otel.GetMeterProvider(), tracers: otel.GetTracerProvider()}
+	var p providers
 	for _, opt := range opts {
-		opt(&p)
+		if opt != nil {
+			opt(&p)
+		}
 	}
+	p.meters, p.tracers = cmp.Or(p.meters, otel.GetMeterProvider()), cmp.Or(p.tracers, otel.GetTracerProvider())
 	meter := p.meters.Meter(scope, metric.WithSchemaURL(semconv.SchemaURL))
 	decisions, err := meter.Int64Counter("sluice.decisions",
 		metric.WithUnit("{decision}"), metric.WithDescription("Decisions of rate limiters."))
@@ -111,7 +115,7 @@ func (o *Observer) Begin(ctx context.Context, e loader.Event) context.Context {
 		return ctx
 	}
 	kind, attrs := trace.SpanKindInternal, identity(e)
-	if e.Method != "Wait" {
+	if !sleeps(e) {
 		kind = trace.SpanKindClient
 		attrs = append(attrs, semconv.DBSystemNameRedis,
 			semconv.DBOperationName("EVALSHA"), semconv.DBStoredProcedureName(e.Script))
@@ -129,7 +133,7 @@ func (o *Observer) End(ctx context.Context, e loader.Event) {
 	attrs := o.attributes(e)
 	o.decisions.Add(ctx, 1, attrs)
 	o.duration.Record(ctx, e.Latency.Seconds(), attrs)
-	if e.Method == "Wait" {
+	if sleeps(e) {
 		o.wait.Record(ctx, e.Slept.Seconds(), attrs)
 	}
 	if e.Reported > 0 && !failed(e) {
@@ -168,7 +172,7 @@ func endSpan(span trace.Span, e loader.Event) {
 		attribute.Bool("sluice.script.loaded", e.Loaded))
 	if failed(e) {
 		span.SetStatus(codes.Error, description(e.Err))
-		if code := statusCode(e); code != "" && e.Method != "Wait" {
+		if code := statusCode(e); code != "" && !sleeps(e) {
 			span.SetAttributes(semconv.DBResponseStatusCode(code))
 		}
 		return
@@ -229,6 +233,9 @@ func outcome(e loader.Event) string {
 	}
 	return "granted"
 }
+
+// sleeps reports whether the event is of a call that sleeps, and asks as often as it has to.
+func sleeps(e loader.Event) bool { return e.Method == "Wait" || e.Method == "Acquire" }
 
 // settles reports whether the event is of a Budget's cost that is known now, and not a decision.
 func settles(e loader.Event) bool { return e.Method == "Settle" || e.Method == "Charge" }

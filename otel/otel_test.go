@@ -146,7 +146,7 @@ func TestCounts(t *testing.T) {
 		of("Allow", "denied"): 1,
 		of("Peek", "looked"):  1,
 		of("Wait", "denied"):  1,
-		"error.type=exceeds_limit," + of("AllowN", "error"): 1,
+		"error.type=exceeds_limit," + of("Allow", "error"): 1,
 	}
 	if diff := cmp.Diff(want, l.counts(t)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -156,6 +156,7 @@ func TestCounts(t *testing.T) {
 func TestInstruments(t *testing.T) {
 	l := newLab(t)
 	l.told(loader.Event{Method: "Wait", Permits: 1, Latency: 2 * time.Millisecond, Slept: 40 * time.Second})
+	l.told(loader.Event{Method: "Acquire", Permits: 1, Slept: 2 * time.Second})
 	l.told(loader.Event{Method: "Allow", Permits: 1, Latency: 3 * time.Second})
 	l.told(loader.Event{Method: "Report", Permits: 3, Reported: 3, ReportAge: 2 * time.Second, ReportOver: 4})
 	type instrument struct {
@@ -188,9 +189,9 @@ func TestInstruments(t *testing.T) {
 		"sluice.report.permits":    {Unit: "{permit}", Sum: 3},
 		"sluice.report.age":        {"s", 1, 2, []float64{0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10}},
 		"sluice.report.over":       {"{permit}", 1, 4, []float64{0, 1, 3, 10, 30, 100, 300, 1000, 10000}},
-		"sluice.decision.duration": {"s", 3, 3.002, []float64{0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10}},
+		"sluice.decision.duration": {"s", 4, 3.002, []float64{0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10}},
 		"sluice.wait.duration": {
-			"s", 1, 40, []float64{0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 600},
+			"s", 2, 42, []float64{0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 600},
 		},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -219,7 +220,7 @@ func TestSpans(t *testing.T) {
 		"sluice.decision.remaining": int64(2), "sluice.decision.wait": 0.0,
 	}
 	allow := map[string]any{
-		"sluice.limiter.name": "send-code", "sluice.script.name": "list_log_v1", "sluice.decision.method": "AllowN",
+		"sluice.limiter.name": "send-code", "sluice.script.name": "list_log_v1", "sluice.decision.method": "Allow",
 		"sluice.decision.permits": int64(2), "sluice.decision.attempts": int64(1), "sluice.script.loaded": false,
 		"sluice.decision.outcome": "granted", "sluice.decision.degraded": false,
 		"sluice.decision.remaining": int64(0), "sluice.decision.wait": 0.0,
@@ -229,7 +230,7 @@ func TestSpans(t *testing.T) {
 		name  string
 		kind  trace.SpanKind
 		attrs map[string]any
-	}{{"Wait send-code", trace.SpanKindInternal, wait}, {"AllowN send-code", trace.SpanKindClient, allow}} {
+	}{{"Wait send-code", trace.SpanKindInternal, wait}, {"Allow send-code", trace.SpanKindClient, allow}} {
 		span := spans[i]
 		if span.Name() != want.name || span.SpanKind() != want.kind || span.Status().Code != codes.Unset {
 			t.Errorf("%s, %v, %v", span.Name(), span.SpanKind(), span.Status())
@@ -240,6 +241,22 @@ func TestSpans(t *testing.T) {
 		if diff := cmp.Diff(want.attrs, attributes(span)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", span.Name(), diff)
 		}
+	}
+}
+
+// TestNil wants nil to stand for what there is without an option.
+func TestNil(t *testing.T) {
+	if _, err := sluiceotel.New(nil, sluiceotel.WithMeterProvider(nil), sluiceotel.WithTracerProvider(nil)); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestSpanOfAcquire wants the span of what sleeps, and asks as often as it has to.
+func TestSpanOfAcquire(t *testing.T) {
+	l := newLab(t)
+	l.told(loader.Event{Method: "Acquire", Script: "concurrency_v1", Permits: 1})
+	if span := l.spans.Ended()[0]; span.SpanKind() != trace.SpanKindInternal || attributes(span)["db.system.name"] != nil {
+		t.Error(span.SpanKind(), attributes(span))
 	}
 }
 
