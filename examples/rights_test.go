@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os/exec"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -98,7 +99,7 @@ func wantRights(
 ) {
 	t.Helper()
 	addr, cluster := nodes[0].Options().Addr, flag == "--cluster"
-	users := output(t, program, "acl", "--client", name, flag, addr, "list_log")
+	users := output(t, program, "acl", "--client", name, "--cluster="+strconv.FormatBool(cluster), "list_log")
 	for line := range strings.Lines(strings.ReplaceAll(users, "#SHA256-OF-ITS-PASSWORD", ">toothpaste")) {
 		var words []any
 		for _, word := range strings.Fields(line) {

@@ -15,19 +15,19 @@ import (
 
 // aclFlags are the flags of acl.
 type aclFlags struct {
-	serverFlags
-	name, prefix string
-	functions    bool
-	client       rights.Client
-	format       string
+	name, prefix       string
+	functions, cluster bool
+	client             rights.Client
+	format             string
 }
 
 func parseACL(args []string) (aclFlags, []sluice.Script, error) {
 	var f aclFlags
-	flags := f.register("acl")
+	flags := newFlags("acl")
 	flags.StringVar(&f.name, "name", "sluice", "")
 	flags.StringVar(&f.prefix, "prefix", "sluice", "")
 	flags.BoolVar(&f.functions, "functions", false, "")
+	flags.BoolVar(&f.cluster, "cluster", false, "")
 	f.client = rights.Clients()[0]
 	flags.Func("client", "", f.setClient)
 	flags.StringVar(&f.format, "format", "commands", "")
@@ -117,7 +117,7 @@ func (f aclFlags) users(scripts []sluice.Script) []aclUser {
 	use := append([]string{"evalsha"}, commandsOf(scripts)...)
 	look := append(lookRights(), probesOf(readsOf(scripts))...)
 	ofClient := f.client.Single
-	if f.target.Cluster != "" {
+	if f.cluster {
 		ofClient = f.client.Cluster
 		load = append(load, "cluster|nodes", "cluster|slots")
 		// go-redis asks COMMAND which commands read and sends those to replicas, after READONLY.

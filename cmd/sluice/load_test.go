@@ -123,7 +123,7 @@ func TestServerLoadByHand(t *testing.T) {
 	var admins []*redis.Client // their connections stay
 	for _, addr := range addrs {
 		admin := client(t, addr)
-		setUsers(t, admin, "--cluster "+addr)
+		setUsers(t, admin, "--cluster")
 		must(t, admin.Do(background, "acl", "setuser", "default", "off").Err())
 		admins = append(admins, admin)
 	}

@@ -1,6 +1,12 @@
 package main
 
 import (
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -73,6 +79,37 @@ func TestTarget(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestTargetCA wants the certificates of a file, and no other, for a server with TLS.
+func TestTargetCA(t *testing.T) {
+	server := httptest.NewTLSServer(nil)
+	defer server.Close()
+	roots, empty := filepath.Join(t.TempDir(), "roots"), filepath.Join(t.TempDir(), "empty")
+	block := pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}
+	must(t, os.WriteFile(roots, pem.EncodeToMemory(&block), 0o600))
+	must(t, os.WriteFile(empty, nil, 0o600))
+	for flags, want := range map[dial.Flags]string{
+		{Redis: "rediss://a:1", CA: roots}:       "",
+		{Cluster: "rediss://a:1,b:2", CA: roots}: "",
+		{Redis: "a:1", CA: roots}:                "--redis-ca wants a Redis with TLS: rediss://host:port",
+		{Redis: "rediss://a:1", CA: empty}:       "--redis-ca: the file has no certificate in PEM",
+		{Redis: "rediss://a:1", CA: "/no/such"}:  "--redis-ca: no such file or directory",
+	} {
+		got, err := app{getenv: getenv(nil)}.target(flags)
+		if text := fmt.Sprint(err); err != nil && text != want {
+			t.Errorf("%+v: %s, want %s", flags, text, want)
+		}
+		if err == nil && (want != "" || !got.Options.TLSConfig.RootCAs.Equal(poolOf(server))) {
+			t.Errorf("%+v: no error, want %q and the roots of the file", flags, want)
+		}
+	}
+}
+
+func poolOf(server *httptest.Server) *x509.CertPool {
+	pool := x509.NewCertPool()
+	pool.AddCert(server.Certificate())
+	return pool
 }
 
 func TestParseClusterNodes(t *testing.T) {

@@ -222,7 +222,7 @@ func TestServerTryCluster(t *testing.T) {
 	})
 	for _, addr := range addrs {
 		admin := client(t, addr)
-		setUsers(t, admin, "--cluster "+addr)
+		setUsers(t, admin, "--cluster")
 		rights := append([]any{"acl", "setuser", "sluice-use", "+cluster|nodes"}, wordsOf(rightsToLook)...)
 		must(t, admin.Do(background, rights...).Err())
 	}

@@ -1,11 +1,8 @@
 package main
 
 import (
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"flag"
-	"fmt"
 	"io"
 	"os"
 	"slices"
@@ -28,7 +25,6 @@ type settings struct {
 
 	redis        dial.Flags
 	passwordFile string
-	redisCA      string
 	embedded     bool
 	prefix       string
 	fail         string
@@ -60,7 +56,6 @@ func (a app) parseServe(args []string) (s settings, err error) {
 	flags.StringVar(&s.http, "http", ":8080", "")
 	flags.StringVar(&s.admin, "admin", ":9090", "")
 	flags.StringVar(&s.passwordFile, "redis-password-file", "", "")
-	flags.StringVar(&s.redisCA, "redis-ca", "", "")
 	flags.BoolVar(&s.embedded, "embedded", false, "")
 	flags.StringVar(&s.prefix, "prefix", "sluice", "")
 	flags.StringVar(&s.fail, "fail", "closed", "")
@@ -164,14 +159,14 @@ func (s settings) headerSet() (httplimit.HeaderSet, error) {
 	switch s.headers {
 	case "none":
 		return 0, nil
-	case "draft":
+	case "draft-11":
 		return httplimit.Draft11, nil
 	case "x-ratelimit":
 		return httplimit.XRateLimit, nil
 	case "both":
 		return httplimit.Draft11 | httplimit.XRateLimit, nil
 	}
-	return 0, usagef("--headers %.40q: want none, draft, x-ratelimit or both", s.headers)
+	return 0, usagef("--headers %.40q: want none, draft-11, x-ratelimit or both", s.headers)
 }
 
 // failOption is what happens to the limits in files of envoyproxy/ratelimit while Redis does not decide; nil: closed.
@@ -220,20 +215,6 @@ func (a app) client(s settings) (redis.UniversalClient, string, error) {
 	})
 	if err != nil {
 		return nil, "", err
-	}
-	if s.redisCA != "" {
-		if t.Options.TLSConfig == nil {
-			return nil, "", usagef("--redis-ca wants a Redis with TLS: rediss://host:port")
-		}
-		pem, err := os.ReadFile(s.redisCA)
-		if err != nil {
-			return nil, "", err
-		}
-		roots := x509.NewCertPool()
-		if !roots.AppendCertsFromPEM(pem) {
-			return nil, "", fmt.Errorf("%s has no certificate in PEM", s.redisCA)
-		}
-		t.Options.TLSConfig.RootCAs, t.Options.TLSConfig.MinVersion = roots, tls.VersionTLS12
 	}
 	return t.Client(), t.String(), nil
 }

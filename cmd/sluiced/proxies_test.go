@@ -117,7 +117,7 @@ func (r *rig) start(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	args := []string{"serve", "--redis", "redis://" + r.redis.Addr, "--grpc", "127.0.0.1:" + r.ports["8081"],
 		"--http", "127.0.0.1:" + r.ports["8080"], "--admin", "", "--timeout", "3s", "--reload", "100ms", "--drain", "0s",
-		"--auth-timeout", "3s", "--headers", "draft"}
+		"--auth-timeout", "3s", "--headers", "draft-11"}
 	if r.limits == "limits.yaml" {
 		args[len(args)-1] = "none"
 	}

@@ -76,7 +76,7 @@ type instance struct {
 func (s *instance) start(t *testing.T) {
 	t.Helper()
 	s.cmd = exec.Command(s.binary, "serve", "--redis", s.redis, "--grpc", "127.0.0.1:"+s.grpc, "--http", "",
-		"--admin", "127.0.0.1:"+s.admin, "--headers", "draft", "--drain", "3s", s.limits)
+		"--admin", "127.0.0.1:"+s.admin, "--headers", "draft-11", "--drain", "3s", s.limits)
 	if err := s.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

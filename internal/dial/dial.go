@@ -4,11 +4,14 @@ package dial
 
 import (
 	"cmp"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"flag"
 	"fmt"
 	"net"
 	"net/url"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -18,13 +21,14 @@ import (
 )
 
 // Flags are the flags that name a deployment.
-type Flags struct{ Redis, Cluster, Sentinel string }
+type Flags struct{ Redis, Cluster, Sentinel, CA string }
 
 // Register adds the flags to a flag set.
 func (f *Flags) Register(flags *flag.FlagSet) {
 	flags.StringVar(&f.Redis, "redis", "", "")
 	flags.StringVar(&f.Cluster, "cluster", "", "")
 	flags.StringVar(&f.Sentinel, "sentinel", "", "")
+	flags.StringVar(&f.CA, "redis-ca", "", "")
 }
 
 // Target is a Redis deployment and how to connect to it.
@@ -49,7 +53,26 @@ func usagef(format string, args ...any) error { return &UsageError{fmt.Sprintf(f
 // Find reads the flags and the environment. Without flags it is the server in SLUICE_REDIS, or localhost. Passwords may
 // come from REDISCLI_AUTH and SENTINEL_AUTH. Its error is a *UsageError.
 func Find(f Flags, getenv func(string) string) (Target, error) {
-	a := environment(getenv)
+	t, err := environment(getenv).find(f)
+	if err != nil || f.CA == "" {
+		return t, err
+	}
+	config := t.Options.TLSConfig
+	if config == nil {
+		return Target{}, usagef("--redis-ca wants a Redis with TLS: rediss://host:port")
+	}
+	config.RootCAs, config.MinVersion = x509.NewCertPool(), tls.VersionTLS12
+	pem, err := os.ReadFile(f.CA)
+	if err != nil {
+		return Target{}, usagef("--redis-ca: %v", errors.Unwrap(err)) // without the path
+	}
+	if !config.RootCAs.AppendCertsFromPEM(pem) {
+		return Target{}, usagef("--redis-ca: the file has no certificate in PEM")
+	}
+	return t, nil
+}
+
+func (a environment) find(f Flags) (Target, error) {
 	switch {
 	case f.Redis != "" && f.Cluster+f.Sentinel != "", f.Cluster != "" && f.Sentinel != "":
 		return Target{}, usagef("want one of --redis, --cluster and --sentinel")
