@@ -7,7 +7,7 @@ import (
 	"syscall/js"
 	"time"
 
-	"github.com/sluice-redis/sluice/playground/play"
+	"github.com/sluice-redis/sluice/playground/internal/play"
 )
 
 func main() {

@@ -16,7 +16,7 @@ import (
 	"math"
 	"os"
 
-	"github.com/sluice-redis/sluice/playground/play"
+	"github.com/sluice-redis/sluice/playground/internal/play"
 )
 
 func main() {

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluice-redis/sluice/playground/play"
+	"github.com/sluice-redis/sluice/playground/internal/play"
 )
 
 // Each link gets its line, a wrong one too.

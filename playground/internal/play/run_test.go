@@ -95,7 +95,7 @@ type preset struct{ ID, Title, Text, Link string }
 
 func readPresets(t testing.TB) (presets []preset) {
 	t.Helper()
-	text, err := os.ReadFile("../presets.json")
+	text, err := os.ReadFile("../../presets.json")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -133,7 +133,7 @@ func (k *limiter) scriptFor(p purpose) *sluice.Script {
 func way(id, title, source, note string) limiter {
 	return limiter{
 		id: id, title: title, kind: kindOther, note: note,
-		file: "playground/play/ways/" + id + ".lua", source: source, code: id,
+		file: "playground/internal/play/ways/" + id + ".lua", source: source, code: id,
 	}
 }
 

@@ -27,7 +27,7 @@ type vector struct {
 
 // Every call of scripts/calls.json that a lane may make has the keys and arguments that the loader sends.
 func TestRequestsAreTheLoaders(t *testing.T) {
-	text, err := os.ReadFile("../../scripts/calls.json")
+	text, err := os.ReadFile("../../../scripts/calls.json")
 	if err != nil {
 		t.Fatal(err)
 	}
