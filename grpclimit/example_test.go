@@ -21,12 +21,12 @@ import (
 
 // exampleLimits are limits on a Redis for the examples, whose clock stands still.
 func exampleLimits() (limits *loader.Loader, stop func()) {
-	rdb, m, err := embedded.Start()
+	redis, err := embedded.Start()
 	if err != nil {
 		log.Fatal(err)
 	}
-	m.SetTime(time.Unix(1_800_000_000, 0))
-	return loader.New(rdb), m.Close
+	redis.SetTime(time.Unix(1_800_000_000, 0))
+	return loader.New(redis.Client()), redis.Close
 }
 
 // exampleClient serves health checks, and returns a client of them.

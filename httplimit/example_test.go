@@ -16,12 +16,12 @@ import (
 
 // server is a Redis for the examples, whose clock stands still.
 func server() (limits *loader.Loader, stop func()) {
-	rdb, m, err := embedded.Start()
+	redis, err := embedded.Start()
 	if err != nil {
 		log.Fatal(err)
 	}
-	m.SetTime(second0)
-	return loader.New(rdb), m.Close
+	redis.SetTime(second0)
+	return loader.New(redis.Client()), redis.Close
 }
 
 // show sends a request and prints the status and what is left.

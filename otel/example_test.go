@@ -14,7 +14,7 @@ import (
 
 // A program sets the providers that its exporters read, here one that is read by hand.
 func Example() {
-	rdb, server, err := embedded.Start()
+	server, err := embedded.Start()
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -27,7 +27,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	limits := loader.New(rdb, loader.Observe(observer))
+	limits := loader.New(server.Client(), loader.Observe(observer))
 	codes := limits.ListLog("send-code", loader.PerDay(3))
 	for range 5 {
 		if _, err := codes.Allow(ctx, "ada@example.com"); err != nil {

@@ -13,11 +13,11 @@ import (
 
 // newLoader is a Loader on a Redis in this process; yours is on a real one.
 func newLoader() *loader.Loader {
-	rdb, _, err := embedded.Start()
+	server, err := embedded.Start()
 	if err != nil {
 		panic(err)
 	}
-	return loader.New(rdb)
+	return loader.New(server.Client())
 }
 
 // An API whose customers have plans.

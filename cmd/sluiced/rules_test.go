@@ -26,13 +26,13 @@ import (
 // newService returns a service over these files, on an embedded Redis whose clock stands still, and what stops that.
 func newService(t *testing.T, sources map[string]string, opts ...func(*limits)) (*service, func()) {
 	t.Helper()
-	rdb, server, err := embedded.Start()
+	server, err := embedded.Start()
 	must(t, err)
-	t.Cleanup(func() { server.Close(); _ = rdb.Close() })
+	t.Cleanup(server.Close)
 	server.SetTime(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC))
 	made, err := newMetrics()
 	must(t, err)
-	l := &limits{loader: loader.New(rdb, loader.Timeout(time.Second), loader.Observe(made.observer)), metrics: made}
+	l := &limits{loader: loader.New(server.Client(), loader.Timeout(time.Second), loader.Observe(made.observer)), metrics: made}
 	l.authLoader = l.loader
 	for _, opt := range opts {
 		opt(l)

@@ -110,12 +110,12 @@ func (s *server) start(ctx context.Context, a app) error {
 // connect connects to Redis, or starts one in this process.
 func (s *server) connect(a app) error {
 	if s.embedded {
-		rdb, server, err := embedded.Start()
+		server, err := embedded.Start()
 		if err != nil {
 			return err
 		}
 		s.closers = append(s.closers, server.Close)
-		s.rdb = rdb
+		s.rdb = server.Client()
 		s.log.Warn("the Redis is embedded: nothing is kept or shared; for trying out only")
 		return nil
 	}

@@ -5,22 +5,39 @@
 package embedded
 
 import (
+	"time"
+
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 )
 
-// Start starts a Redis without data, and returns a client of it:
+// Server is a Redis in this process. Start makes it. It is safe for concurrent use.
+type Server struct {
+	redis  *miniredis.Miniredis
+	client *redis.Client
+}
+
+// Start starts a Redis without data. Close it when it is not needed. It costs no process and no port that other machines reach.
 //
-//	rdb, server, err := embedded.Start()
-//	limits := loader.New(rdb)
-//
-// server.SetTime sets its clock, by which limits and keys end; until then it is this machine's. server.SetError makes
-// calls fail. Close both. It costs no process and no port that other machines reach.
-func Start() (*redis.Client, *miniredis.Miniredis, error) {
+//	server, err := embedded.Start()
+//	limits := loader.New(server.Client())
+func Start() (*Server, error) {
 	server, err := miniredis.Run()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	server.ClockTTL(true)
-	return redis.NewClient(&redis.Options{Addr: server.Addr(), DialerRetries: 1}), server, nil
+	return &Server{server, redis.NewClient(&redis.Options{Addr: server.Addr(), DialerRetries: 1})}, nil
 }
+
+// Client returns the client of the server, always the same one.
+func (s *Server) Client() *redis.Client { return s.client }
+
+// SetTime sets the server's clock, by which limits and keys end, and stops it. Until then it is this machine's.
+func (s *Server) SetTime(t time.Time) { s.redis.SetTime(t) }
+
+// SetError has the server answer every call with this error, such as "LOADING Redis is loading"; with "" none.
+func (s *Server) SetError(text string) { s.redis.SetError(text) }
+
+// Close ends the server. Calls of its client fail from then on, as while a Redis is down.
+func (s *Server) Close() { s.redis.Close() }

@@ -11,14 +11,13 @@ import (
 )
 
 func Example() {
-	rdb, server, err := embedded.Start()
+	server, err := embedded.Start()
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer server.Close()
-	defer rdb.Close()
 	now := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
-	login := loader.New(rdb).ListLog("login", loader.PerMinute(2))
+	login := loader.New(server.Client()).ListLog("login", loader.PerMinute(2))
 	for _, after := range []time.Duration{0, 1 * time.Second, 2 * time.Second, time.Minute} {
 		server.SetTime(now.Add(after))
 		d, err := login.Allow(context.Background(), "ada")
