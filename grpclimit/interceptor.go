@@ -11,9 +11,9 @@ import (
 	"github.com/sluice-redis/sluice/loader"
 )
 
-// Interceptor limits calls. New, AllOf and PerRequest make one. Its methods UnaryServer and StreamServer are
-// interceptors for a server, UnaryClient and StreamClient for a client. It is safe for concurrent use, and servers and
-// clients that have the same Interceptor share its limits.
+// Interceptor limits calls. New, AllOf and PerRequest make one; the zero Interceptor refuses everything. Its methods
+// UnaryServer and StreamServer are interceptors for a server, UnaryClient and StreamClient for a client. It is safe for
+// concurrent use, and servers and clients that have the same Interceptor share its limits.
 type Interceptor struct {
 	door    admit.Door[*Call, codes.Code]
 	options options
@@ -47,7 +47,8 @@ func New(limiter loader.Limiter, key Key, opts ...Option) *Interceptor {
 // AllOf returns the Interceptor of several limiters, for any call the same ones: an address, an account and the whole
 // service, say. A call goes on only if all of them grant, and if one denies, none is charged: see loader.All, which
 // asks them in one round trip. Only limiters that can give back may be in it (ListLog, ZSetLog without WithID,
-// SliceRing), and those in shadow. All limiters are made by limits. Without charges it is for the option Slots alone.
+// SliceRing, and Ahead, which then asks Redis), and those in shadow. All limiters are made by limits. Without charges
+// it is for the option Slots alone.
 func AllOf(limits *loader.Loader, charges []Charge, opts ...Option) *Interceptor {
 	return newInterceptor(admit.Door[*Call, codes.Code]{Limits: limits, Charges: charges}, opts)
 }

@@ -17,7 +17,8 @@ import (
 //
 // A call may have no value for a key: no such metadata, say, or one that is not UTF-8. By default it is then refused
 // with INVALID_ARGUMENT; its method IfEmpty(choice) returns a Key that chooses something else. Check() returns what is
-// wrong with it, and Subject(c) the subject for a call. The zero Key has no value for any call.
+// wrong with it. Subject(c) returns the subject for a call and ShareEmpty; if it has none, "" and its choice,
+// RefuseEmpty or SkipEmpty. The zero Key has no value for any call.
 type Key = admit.Key[*Call]
 
 // Empty is what happens to a call that has no value for a Key: see Key.

@@ -45,7 +45,8 @@ var ErrNoLimiter = admit.ErrNoLimiter
 //	Err         error          why there is no decision; nil if the caller cancelled, and loader.ErrExceedsLimit of a
 //	                           denial because the call costs more than the limit
 //
-// Denied(shadow) returns the limits that denied, or in shadow would have. LogValue is for log/slog:
+// Denied(shadow) returns the limits that denied, or in shadow would have. Decided() returns the Decision that
+// decided, the zero one if no limiter that is enforced was asked. LogValue is for log/slog:
 // slog.Info("limited", "limit", result). Subjects are not in it, because they may be personal data.
 type Result struct {
 	admit.Result
@@ -61,4 +62,6 @@ type Result struct {
 //	Shadow   bool    it was not enforced
 //	Slot     bool    it is of a concurrency limiter
 //	Err      error   why there is no decision; loader.ErrExceedsLimit if it denied because of the cost
+//
+// Denies() reports whether the limiter denied: not if it failed.
 type Decision = admit.Decision

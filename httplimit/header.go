@@ -13,7 +13,6 @@ import (
 
 	"github.com/dunglas/httpsfv"
 
-	"github.com/sluice-redis/sluice/internal/admit"
 	"github.com/sluice-redis/sluice/loader"
 )
 
@@ -56,8 +55,8 @@ type item struct {
 const noReset = loader.Never
 
 // SetHeaders sets the headers of a result that no Middleware decided: a service answers a proxy with them, say.
-func SetHeaders(header http.Header, set HeaderSet, result admit.Result) {
-	shared.setHeaders(header, set, Result{Result: result})
+func SetHeaders(header http.Header, set HeaderSet, result Result) {
+	shared.setHeaders(header, set, result)
 }
 
 // shared is the texts of SetHeaders.

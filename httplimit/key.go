@@ -13,7 +13,8 @@ import (
 //
 // A request may have no value for a key: no such header, say, or one that is not UTF-8. By default it is then refused
 // with status 400; its method IfEmpty(choice) returns a Key that chooses something else. Check() returns what is wrong
-// with it, and Subject(r) the subject for a request. The zero Key has no value for any request.
+// with it. Subject(r) returns the subject for a request and ShareEmpty; if it has none, "" and its choice, RefuseEmpty
+// or SkipEmpty. The zero Key has no value for any request.
 type Key = admit.Key[*http.Request]
 
 // Empty is what happens to a request that has no value for a Key: see Key.

@@ -51,7 +51,8 @@ const statusClientGone = 499
 //	Err         error          why there is no decision; nil if the client left, and loader.ErrExceedsLimit of a denial
 //	                           because the request costs more than the limit
 //
-// Denied(shadow) returns the policies that denied, or in shadow would have. LogValue is for log/slog:
+// Denied(shadow) returns the policies that denied, or in shadow would have. Decided() returns the Decision that
+// decided, the zero one if no limiter that is enforced was asked. LogValue is for log/slog:
 // slog.Info("limited", "limit", result). Subjects are not in it, because they may be personal data.
 type Result struct {
 	admit.Result
@@ -67,6 +68,8 @@ type Result struct {
 //	Shadow   bool    it was not enforced
 //	Slot     bool    it is of a concurrency limiter
 //	Err      error   why there is no decision; loader.ErrExceedsLimit if it denied because of the cost
+//
+// Denies() reports whether the limiter denied: not if it failed.
 type Decision = admit.Decision
 
 // result is a decision as this package tells it, with a random time to add to RetryAfter.

@@ -147,7 +147,7 @@ func (c *call) headers(set httplimit.HeaderSet) (added []*corev3.HeaderValue) {
 		}
 	}
 	header := http.Header{}
-	httplimit.SetHeaders(header, set, result)
+	httplimit.SetHeaders(header, set, httplimit.Result{Result: result})
 	for _, name := range slices.Sorted(maps.Keys(header)) {
 		for _, value := range header[name] {
 			added = append(added, &corev3.HeaderValue{Key: name, Value: value})

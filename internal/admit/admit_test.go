@@ -255,6 +255,10 @@ func TestChoose(t *testing.T) {
 			t.Errorf("LimiterBy returned nil: %+v", r)
 		}
 	}
+	var unmade door
+	if r := ask(t, &unmade); unmade.Check() == nil || r.Outcome != admit.Misconfigured {
+		t.Errorf("a door that nobody made: %v, %+v", unmade.Check(), r)
+	}
 	dear := checked(t, door{Charges: []charge{{Limiter: api, Key: all}}, Options: options{
 		LimiterBy: func(string) loader.Limiter { return api.With(loader.PerMinute(9)) }, Cost: func(string) int64 { return 7 }}})
 	if r := ask(t, dear); r.Decisions[0].Limit.Permits != 9 || r.Decisions[0].Permits != 7 {
@@ -537,6 +541,10 @@ func TestWait(t *testing.T) {
 				t.Errorf("%s, call %d: %+v", name, i, a.Result)
 			}
 		}
+	}
+	var unmade door
+	if r := ask(t, &unmade); unmade.Check() == nil || r.Outcome != admit.Misconfigured {
+		t.Errorf("a door that nobody made: %v, %+v", unmade.Check(), r)
 	}
 	dear := checked(t, door{Charges: []charge{{Limiter: f.perMinute("dear", 1), Key: all}},
 		Options: options{Cost: func(string) int64 { return 2 }}})

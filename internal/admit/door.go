@@ -18,6 +18,7 @@ type Door[R, O any] struct {
 	Charges []Charge[R, O]
 	Choose  func(R) ([]Charge[R, O], error) // nil: Charges are those of all requests
 	Options Options[R, O]
+	made    bool // Init was called
 	err     error
 }
 
@@ -69,6 +70,7 @@ const (
 
 // Init applies the options to the charges, and checks all. Call it before anything else.
 func (d *Door[R, O]) Init() {
+	d.made = true
 	d.Charges = append([]Charge[R, O](nil), d.Charges...)
 	for i := range d.Charges {
 		d.complete(&d.Charges[i])
@@ -78,8 +80,15 @@ func (d *Door[R, O]) Init() {
 	}
 }
 
-// Check returns what is wrong.
-func (d *Door[R, O]) Check() error { return d.err }
+var errNotMade = &configError{errors.New("not ready for use: want one that New, AllOf or PerRequest made")}
+
+// Check returns what is wrong. A door that nobody made must not let requests through.
+func (d *Door[R, O]) Check() error {
+	if !d.made {
+		return errNotMade
+	}
+	return d.err
+}
 
 // Skips reports whether a request goes on without asking a limiter.
 func (d *Door[R, O]) Skips(r R) bool { return d.Options.Skip != nil && d.Options.Skip(r) }
@@ -189,13 +198,14 @@ func (d *Door[R, O]) Admit(ctx context.Context, a *Admission[O], r R, parts Part
 	a.ctx = ctx
 	q := Request[O]{Limits: d.Limits, Shadow: d.Options.Shadow, Wait: parts&Waiting != 0}
 	a.request = q
-	err := d.err
-	if err == nil {
+	wrong := d.Check()
+	err := wrong
+	if wrong == nil {
 		err = d.ask(&q, r, parts)
 	}
 	switch {
-	case d.err != nil:
-		a.Outcome, a.Err = Misconfigured, err // in shadow too
+	case wrong != nil:
+		a.Outcome, a.Err = Misconfigured, wrong // in shadow too
 	case err == errNoKey:
 		a.Outcome = NoKey
 	case err != nil:
