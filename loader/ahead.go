@@ -87,7 +87,8 @@ func (r SliceRing) Ahead(o AheadOptions) (*Ahead, error) {
 	return a, nil
 }
 
-// Check returns what is wrong with the options for these limits. Use it to check a configuration. Cost: nothing.
+// Check returns what is wrong with the options for these limits. It is for package policy, without a promise of
+// compatibility. Cost: nothing.
 func (o AheadOptions) Check(limits []Limit) error {
 	_, err := o.complete(limits)
 	return err

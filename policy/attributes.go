@@ -78,7 +78,8 @@ type Request struct {
 
 // Set sets an attribute by its name in expressions: request.method, request.header.x-user, request.query.page,
 // request.cookie.sid, domain, descriptor.user, hits, response.status, user.key, or a name in the file's attributes. Use
-// it for what is typed at a command line. An error says what is wrong with the name or the value.
+// it for what is typed at a command line. An error says what is wrong with the name or the value. It is for the commands
+// of this project, without a promise of compatibility.
 func (f *File) Set(a *Attributes, name, value string) error {
 	if rest, ok := strings.CutPrefix(name, "request."); ok {
 		if a.Request == nil {
@@ -130,7 +131,8 @@ func (a *Attributes) setDescriptor(name, key, value string) (err error) {
 // SetClient sets r.IP, where r.IP is the address of a connection, to that of the client as the middleware finds it:
 // behind one of the file's proxies the right-most address in X-Forwarded-For that is none of them, "" if a proxy wrote
 // something else there than an address or "unknown". Otherwise what is no address stays as it is. Use it for requests
-// that were not received: from a log, or a command line.
+// that were not received: from a log, or a command line. It is for the commands of this project, without a promise of
+// compatibility.
 func (f *File) SetClient(r *Request) {
 	client, _ := f.address.Subject(&http.Request{RemoteAddr: r.IP, Header: r.Header})
 	if _, err := netip.ParseAddr(r.IP); err == nil || client != "" {

@@ -58,7 +58,7 @@ func BenchmarkMatch(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			a := from("192.0.2.7")
 			for b.Loop() {
-				if m, err := f.Match(&a); err != nil || len(m) != 1 {
+				if m, err := f.Match(a); err != nil || len(m) != 1 {
 					b.Fatal(m, err)
 				}
 			}

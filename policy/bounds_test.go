@@ -27,7 +27,7 @@ func TestCostLimit(t *testing.T) {
 			t.Fatal(err)
 		}
 		for n, wantErr := range map[int]bool{8: false, 1024: true} {
-			v := newValues(&Attributes{Request: &Request{
+			v := newValues(Attributes{Request: &Request{
 				Path: strings.Repeat("/", n), Host: strings.Repeat("/", n),
 			}})
 			var err error

@@ -7,44 +7,51 @@ import (
 
 	"github.com/sluice-redis/sluice/internal/admit"
 	"github.com/sluice-redis/sluice/loader"
+	"github.com/sluice-redis/sluice/policy/internal/door"
 )
 
-// Call is a call with the policies that match. It is for package policygrpc: use Middleware, package policygrpc or
-// Decide.
-type Call struct {
+// call is a call with the policies that match.
+type call struct {
 	policies   *Policies
-	attributes *Attributes
+	attributes Attributes
 	matches    []Limited
 	failed     []PolicyDecision // policies in shadow that could not be applied
 	err        error            // why an enforced one could not be
 }
 
-// Limited is a match with the limiter of its plan, which decides it.
+// Limited is a match with the limiter of its plan, which decides it. It is for the commands of this project: see Find.
 type Limited struct {
-	Match
+	Match   Match
 	Limiter loader.Limiter
 }
 
-// Find returns the policies that match, in the file's order. Use it to ask their limiters together with others. Its
-// error joins an *AttributeError for each policy that is enforced and could not be applied. Cost: a microsecond for each
-// expression, nothing is sent.
-func (p *Policies) Find(a *Attributes) ([]Limited, error) {
-	c := p.begin(p.current.Load(), *a)
+// Find returns the policies that match, in the file's order, to ask their limiters together with others. Its error
+// joins an *AttributeError for each policy that is enforced and could not be applied. It is for the commands of this
+// project, without a promise of compatibility. Cost: a microsecond for each expression, nothing is sent.
+func (p *Policies) Find(a Attributes) ([]Limited, error) {
+	c := p.begin(p.current.Load(), a)
 	return c.matches, c.err
 }
 
 // Begin finds the policies that match a request, of which the application knows these values. It is for package
-// policygrpc.
-func (p *Policies) Begin(r *http.Request, values map[string]string) *Call {
+// policygrpc: what it returns is internal.
+func (p *Policies) Begin(r *http.Request, values map[string]string) *door.Call {
 	s := p.current.Load() // for the whole request, also if the file changes meanwhile
 	a := s.attributes(r)
 	a.Values = values
-	return p.begin(s, a)
+	c := p.begin(s, a)
+	asks := make([]door.Ask, len(c.matches))
+	for i, l := range c.matches {
+		m := l.Match
+		asks[i] = door.Ask{Limiter: l.Limiter, N: m.Cost, Key: m.Key, Name: m.Policy.Name,
+			Shadow: m.Policy.Mode == Shadow, CountIf: c.counts(m)}
+	}
+	return &door.Call{Asks: asks, Err: c.err, End: c.end}
 }
 
-func (p *Policies) begin(s *set, a Attributes) *Call {
-	c := &Call{policies: p, attributes: &a}
-	v := newValues(&a)
+func (p *Policies) begin(s *set, a Attributes) *call {
+	c := &call{policies: p, attributes: a}
+	v := newValues(a)
 	for i, policy := range s.file.Policies {
 		m, ok, err := policy.match(v)
 		if err != nil {
@@ -62,30 +69,14 @@ func (p *Policies) begin(s *set, a Attributes) *Call {
 	return c
 }
 
-// Charges returns what a call costs, for a door whose results have these statuses. It is for package policygrpc.
-func Charges[R, O any](c *Call, status func(O) int) ([]admit.Charge[R, O], error) {
-	charges := make([]admit.Charge[R, O], len(c.matches))
-	for i, m := range c.matches {
-		key := admit.KeyOf[R](m.Key...).IfEmpty(admit.ShareEmpty)
-		if m.Refused {
-			key = admit.KeyOf[R]("")
-		}
-		charges[i] = admit.Charge[R, O]{Limiter: m.Limiter, N: m.Cost, Key: key, Name: m.Name, Shadow: m.Mode == Shadow}
-		if counts := c.counts(m); counts != nil {
-			charges[i].CountIf = func(result O) bool { return counts(status(result)) }
-		}
-	}
-	return charges, c.err
-}
-
 // counts returns the condition by which a match counts, as a function of the status of the response. It is nil if the
 // match always counts.
-func (c *Call) counts(m Limited) func(status int) bool {
-	if m.count == nil {
+func (c *call) counts(m Match) func(status int) bool {
+	if m.Policy.count == nil {
 		return nil
 	}
-	ended := *c.attributes
-	if ended.Request != nil && m.count.uses("request.header") {
+	ended := c.attributes
+	if ended.Request != nil && m.Policy.count.uses("request.header") {
 		request := *ended.Request
 		request.Header = http.Header(request.Header).Clone() // the handler may change it
 		ended.Request = &request
@@ -93,19 +84,19 @@ func (c *Call) counts(m Limited) func(status int) bool {
 	return func(status int) bool {
 		ended := ended
 		ended.Status = status
-		counts, err := m.Counts(&ended)
+		counts, err := m.Policy.Counts(ended)
 		return counts || err != nil
 	}
 }
 
-// End tells the observer what was decided. It is for package policygrpc.
-func (c *Call) End(ctx context.Context, result admit.Result) {
-	if c.policies.observe != nil {
-		c.policies.observe(ctx, c.decision(result), result.Err)
+// end tells the observers what was decided.
+func (c *call) end(ctx context.Context, result admit.Result) {
+	if len(c.policies.observers) > 0 {
+		c.policies.observed(ctx, c.decision(result), result.Err)
 	}
 }
 
-func (c *Call) decision(result admit.Result) Decision {
+func (c *call) decision(result admit.Result) Decision {
 	decided := result.Decided()
 	d := Decision{Decision: decided.Decision, Policy: decided.Policy, Policies: result.Decisions}
 	if d.Granted = result.Outcome == admit.Allowed; d.Granted {
@@ -119,10 +110,10 @@ func (c *Call) decision(result admit.Result) Decision {
 }
 
 // refused returns the policy that refuses an empty key.
-func (c *Call) refused() (name string, refused bool) {
-	for _, m := range c.matches {
-		if m.Refused {
-			return m.Name, true
+func (c *call) refused() (name string, refused bool) {
+	for _, l := range c.matches {
+		if l.Match.Refused {
+			return l.Match.Policy.Name, true
 		}
 	}
 	return "", false

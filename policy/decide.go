@@ -34,6 +34,8 @@ type Decision struct {
 //	Subject  string
 //	Shadow   bool    it was not enforced
 //	Err      error   why a policy in shadow has no decision; loader.ErrExceedsLimit if one denied because of the cost
+//
+// Denies() reports whether the policy denied: not if it could not be applied.
 type PolicyDecision = admit.Decision
 
 // Decide asks the policies that match, all or none, and charges them for one call. Use it where there is no HTTP and no
@@ -44,13 +46,11 @@ type PolicyDecision = admit.Decision
 func (p *Policies) Decide(ctx context.Context, a Attributes) (Decision, error) {
 	c := p.begin(p.current.Load(), a)
 	d, err := c.decide(ctx)
-	if p.observe != nil {
-		p.observe(ctx, d, err)
-	}
+	p.observed(ctx, d, err)
 	return d, err
 }
 
-func (c *Call) decide(ctx context.Context) (Decision, error) {
+func (c *call) decide(ctx context.Context) (Decision, error) {
 	if c.err != nil {
 		return Decision{}, c.err
 	}
@@ -58,9 +58,11 @@ func (c *Call) decide(ctx context.Context) (Decision, error) {
 		return c.decision(admit.Result{Outcome: admit.NoKey}), nil
 	}
 	request := admit.Request[int]{Limits: c.policies.limits}
-	for _, m := range c.matches {
+	for _, l := range c.matches {
+		m := l.Match
 		request.Asks = append(request.Asks, admit.Ask[int]{
-			Limiter: m.Limiter, Subject: m.Subject, N: m.Cost, Name: m.Name, CountIf: c.counts(m), Shadow: m.Mode == Shadow,
+			Limiter: l.Limiter, Subject: m.Subject, N: m.Cost, Name: m.Policy.Name, CountIf: c.counts(m),
+			Shadow: m.Policy.Mode == Shadow,
 		})
 	}
 	var admission admit.Admission[int]
@@ -74,14 +76,14 @@ func (c *Call) decide(ctx context.Context) (Decision, error) {
 		return Decision{}, cmp.Or(admission.Err, context.Canceled)
 	}
 	if len(c.matches) == 1 {
-		return Decision{}, fmt.Errorf("policy: %s: %w", c.matches[0].Name, admission.Err)
+		return Decision{}, fmt.Errorf("policy: %s: %w", c.matches[0].Match.Policy.Name, admission.Err)
 	}
 	return Decision{}, fmt.Errorf("policy: %w", admission.Err)
 }
 
 // Finish says how a call that was granted has ended, as an HTTP status, and gives back what the `count` of a policy
-// does not charge. Without it everything stays charged. It does nothing for a denial. Do not call it twice. Give it
-// context.WithoutCancel of a request's context.
+// does not charge. Without it everything stays charged. It does nothing for a denial. Give it context.WithoutCancel of
+// a request's context.
 //
 // Cost: a round trip for each policy that gives back.
 func (d Decision) Finish(ctx context.Context, status int) error {

@@ -8,7 +8,7 @@
 //	    rates: [3/1m, 20/24h]
 //
 //	policies, err := policy.Load(limits, "limits.yaml")
-//	http.Handle("/", policies.Middleware(nil)(handler))
+//	http.Handle("/", policies.Middleware(nil).Handler(handler))
 //
 // Use it if limits are changed without a release, or if there are many of them. For one limit on one handler use
 // package httplimit. docs/policy.md explains every word of the file.

@@ -31,7 +31,7 @@ func Example() {
 	values := func(r *http.Request) map[string]string {
 		return map[string]string{"user.key": r.Header.Get("Authorization"), "user.plan": "free"}
 	}
-	handler := policies.Middleware(values)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	handler := policies.Middleware(values).Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 
 	for range 61 {
 		r := httptest.NewRequest(http.MethodGet, "/orders", nil)

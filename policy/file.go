@@ -61,7 +61,8 @@ type Policy struct {
 	asksDescriptor bool
 }
 
-// AsksRequest reports whether the policy is about requests of HTTP or gRPC. If not, it may match a descriptor.
+// AsksRequest reports whether the policy is about requests of HTTP or gRPC. If not, it may match a descriptor. It is
+// for the commands of this project, without a promise of compatibility.
 func (p *Policy) AsksRequest() bool { return p.asksRequest }
 
 // Plan is the rates of those for whom the expression `plan` gives its name.
@@ -99,9 +100,9 @@ func (f Fail) String() string {
 type Empty string
 
 const (
-	EmptyRefuse Empty = "refuse" // deny
-	EmptySkip   Empty = "skip"   // the policy does not match
-	EmptyShared Empty = "shared" // all empty keys share one limit
+	RefuseEmpty Empty = "refuse" // deny
+	SkipEmpty   Empty = "skip"   // the policy does not match
+	ShareEmpty  Empty = "shared" // all empty keys share one limit
 )
 
 // DefaultPlan is the plan of those whose plan has no other.

@@ -61,7 +61,7 @@ limits:
   page: {by: [request.query.page, request.cookie.sid], rates: 1/1m, empty: skip}
   tried: {by: request.host, rates: 1/1m, empty: shared, mode: shadow}
 `)
-	h := policies.Middleware(nil)(answer(http.StatusOK))
+	h := policies.Middleware(nil).Handler(answer(http.StatusOK))
 	ada := func() *http.Response { return get(h, "/", "192.0.2.1", "X-User: ada") }
 	first := ada()
 	if got := first.Header.Get("RateLimit"); first.StatusCode != 200 || !strings.Contains(got, `"account-`) {
@@ -87,7 +87,7 @@ limits:
 func TestMiddlewareCount(t *testing.T) {
 	_, limits := fakeRedis(t)
 	policies := load(t, limits, "limits: {failed: {by: request.ip, rates: 2/1m, count: response.status >= 400}}")
-	fine, failing := policies.Middleware(nil)(answer(200)), policies.Middleware(nil)(answer(401))
+	fine, failing := policies.Middleware(nil).Handler(answer(200)), policies.Middleware(nil).Handler(answer(401))
 	wantStatuses(t, "fine", statuses(4, func() *http.Response { return get(fine, "/", "192.0.2.1") }), 200, 200, 200, 200)
 	wantStatuses(t, "failing", statuses(3, func() *http.Response { return get(failing, "/", "192.0.2.1") }), 401, 401, 429)
 }
@@ -96,7 +96,7 @@ func TestMiddlewareCount(t *testing.T) {
 func TestMiddlewareProxies(t *testing.T) {
 	_, limits := fakeRedis(t)
 	policies := load(t, limits, "proxies: [10.0.0.0/8]\nlimits: {x: {by: 'ip(request.ip, 64)', rates: 1/1m}}")
-	h := policies.Middleware(nil)(answer(200))
+	h := policies.Middleware(nil).Handler(answer(200))
 	from := func(ip, forwarded string) []int {
 		return statuses(1, func() *http.Response { return get(h, "/", ip, "X-Forwarded-For: "+forwarded) })
 	}
@@ -123,7 +123,7 @@ limits:
 		}
 	}))
 	var values map[string]string
-	h := policies.Middleware(func(*http.Request) map[string]string { return values })(answer(200))
+	h := policies.Middleware(func(*http.Request) map[string]string { return values }).Handler(answer(200))
 	wantStatuses(t, "no user", statuses(1, func() *http.Response { return get(h, "/?n=1", "192.0.2.1") }), 503)
 	values = map[string]string{"user.key": "ada"}
 	wantStatuses(t, "no token", statuses(1, func() *http.Response { return get(h, "/?n=1", "192.0.2.1") }), 400)
@@ -156,7 +156,7 @@ func TestExampleMethods(t *testing.T) {
 		id, email, _ := r.BasicAuth()
 		return map[string]string{"email": r.FormValue("email"), "user.id": id, "user.email": email}
 	}
-	h := policies.Middleware(values, httplimit.Refuse(writeBody))(answer(200))
+	h := policies.Middleware(values, httplimit.Refuse(writeBody)).Handler(answer(200))
 
 	for _, c := range []struct{ name, first, second, third string }{
 		{"an argument", "/code?email=ada@example.com", "/code?email=bob@example.com", "/code"},
@@ -232,7 +232,7 @@ func TestMiddlewareComplains(t *testing.T) {
 	var log strings.Builder
 	policies := load(t, limits, "attributes: [email]\nlimits:\n  mail: {by: email, rates: 1/1m}\n",
 		policy.Logger(slog.New(slog.NewTextHandler(&log, nil))))
-	h := policies.Middleware(nil)(answer(200))
+	h := policies.Middleware(nil).Handler(answer(200))
 	call := func() *http.Response { return get(h, "/", "192.0.2.7") }
 	wantStatuses(t, "calls without an e-mail", statuses(3, call), 503, 503, 503)
 	const want = "mail: by: the key is empty: email"
@@ -252,34 +252,35 @@ func TestMiddlewareComplains(t *testing.T) {
 func TestMiddlewareWindowNames(t *testing.T) {
 	_, limits := fakeRedis(t)
 	policies := load(t, limits, "limits: {api: {by: request.ip, rates: [60/90s, 1000/1h]}}")
-	r := get(policies.Middleware(nil)(answer(200)), "/", "192.0.2.7")
+	r := get(policies.Middleware(nil).Handler(answer(200)), "/", "192.0.2.7")
 	const want = `"api-1m30s";q=60;w=91, "api-1h";q=1000;w=3618`
 	if got := r.Header.Get("RateLimit-Policy"); got != want {
 		t.Errorf("RateLimit-Policy %s, want %s", got, want)
 	}
 }
 
-// A wrong option is logged when the middleware is made.
+// Check finds a wrong option, with which every request is refused.
 func TestMiddlewareWrongOption(t *testing.T) {
 	_, limits := fakeRedis(t)
-	var log strings.Builder
-	policies := load(t, limits, oneLimit, policy.Logger(slog.New(slog.NewTextHandler(&log, nil))))
-	policies.Middleware(nil, httplimit.Headers(httplimit.XRateLimit))
-	if log.Len() > 0 {
-		t.Errorf("a right option: %s", log.String())
+	policies := load(t, limits, oneLimit)
+	if err := policies.Middleware(nil, httplimit.Headers(httplimit.XRateLimit)).Check(); err != nil {
+		t.Errorf("a right option: %v", err)
 	}
-	h := policies.Middleware(nil, httplimit.Cost(func(*http.Request) int64 { return 2 }))(answer(200))
-	if text := log.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "LimiterBy and Cost are options") {
-		t.Errorf("logged: %s", text)
+	wrong := policies.Middleware(nil, httplimit.Cost(func(*http.Request) int64 { return 2 }))
+	for _, m := range []*policy.Middleware{wrong, new(policy.Middleware)} {
+		if m.Check() == nil {
+			t.Error("Check finds nothing wrong")
+		}
+		h := m.Handler(answer(200))
+		wantStatuses(t, "a wrong option", statuses(1, func() *http.Response { return get(h, "/", "192.0.2.7") }), 500)
 	}
-	wantStatuses(t, "a wrong option", statuses(1, func() *http.Response { return get(h, "/", "192.0.2.7") }), 500)
 }
 
 // What the handler has made of the request is handed back: net/http removes the files of a form that it finds there.
 func TestMiddlewareHandsBackTheForm(t *testing.T) {
 	_, limits := fakeRedis(t)
 	policies := load(t, limits, "limits:\n  all: {by: request.ip, rates: 5/1m}\n")
-	h := policies.Middleware(nil)(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	h := policies.Middleware(nil).Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		r.MultipartForm = &multipart.Form{}
 	}))
 	r := httptest.NewRequest(http.MethodPost, "/", nil)
@@ -296,7 +297,7 @@ func TestMiddlewareCountsByTheClientsHeaders(t *testing.T) {
 limits:
   x: {by: request.ip, rates: 2/1m, count: 'response.status == 200 && request.header["x-user"] != ""'}
 `)
-	h := policies.Middleware(nil)(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	h := policies.Middleware(nil).Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		r.Header.Del("X-User")
 	}))
 	call := func() *http.Response { return get(h, "/", "192.0.2.7", "X-User: ada") }
@@ -318,7 +319,7 @@ func TestMiddlewareWhileTheFileChanges(t *testing.T) {
 		}
 		return nil
 	}
-	h := policies.Middleware(change)(answer(200))
+	h := policies.Middleware(change).Handler(answer(200))
 	call := func() *http.Response { return get(h, "/?u=1", "192.0.2.7", "X: 1") }
 	wantStatuses(t, "calls of one subject in both files", statuses(2, call), 200, 429)
 }

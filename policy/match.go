@@ -11,7 +11,7 @@ import (
 
 // Match is what a policy asks for a call.
 type Match struct {
-	*Policy
+	Policy  *Policy
 	Key     []string       // the texts of `by`; all are "" if the empty key is shared
 	Subject string         // httplimit.Subject(Key...); "" if it is Refused
 	Plan    string         // "" without plans
@@ -51,7 +51,7 @@ var ErrUnknownPlan = errors.New("unknown plan")
 // Match returns the policies that match, in the file's order. Its error joins an *AttributeError for each policy that
 // could not be applied; the matches are those of the others. Cost: about a microsecond for each expression, nothing is
 // sent.
-func (f *File) Match(a *Attributes) (matches []Match, err error) {
+func (f *File) Match(a Attributes) (matches []Match, err error) {
 	var errs []error
 	v := newValues(a)
 	for _, p := range f.Policies {
@@ -83,7 +83,7 @@ func (p *Policy) match(v *values) (m Match, ok bool, err error) {
 			return m, false, p.wrap("plan", err)
 		}
 	}
-	m.override(v.Attributes)
+	m.override(v.At)
 	if p.cost != nil {
 		if m.Cost, err = p.cost.number(v); err == nil && m.Cost < 0 {
 			err = fmt.Errorf("the cost is %d: want 0 or more", m.Cost)
@@ -117,8 +117,8 @@ func (p *Policy) wrap(word string, err error) error {
 // setKey sets the key of a call. It is not ok if the policy does not match without one.
 func (m *Match) setKey(v *values) (ok bool, err error) {
 	v.missing = ""
-	key, empty := make([]string, len(m.by)), true
-	for i, e := range m.by {
+	key, empty := make([]string, len(m.Policy.by)), true
+	for i, e := range m.Policy.by {
 		if key[i], err = e.text(v); err != nil {
 			return false, err
 		}
@@ -127,13 +127,13 @@ func (m *Match) setKey(v *values) (ok bool, err error) {
 	switch {
 	case !empty && v.missing == "":
 		m.Key = key
-	case m.Empty == EmptySkip:
+	case m.Policy.Empty == SkipEmpty:
 		return false, nil
-	case m.Empty == EmptyRefuse:
+	case m.Policy.Empty == RefuseEmpty:
 		m.Refused, m.Missing = true, v.missing
 		return true, nil
-	case m.Empty == EmptyShared:
-		m.Key = make([]string, len(m.by))
+	case m.Policy.Empty == ShareEmpty:
+		m.Key = make([]string, len(m.Policy.by))
 	case v.missing != "":
 		return false, fmt.Errorf("%w: %s is not set", ErrEmptyKey, v.missing)
 	default:
@@ -150,7 +150,7 @@ func (m *Match) setPlan(v *values) error {
 		return err
 	}
 	for _, wanted := range []string{name, DefaultPlan} {
-		for i, plan := range m.Plans {
+		for i, plan := range m.Policy.Plans {
 			if plan.Name == wanted {
 				m.Plan, m.Rates, m.limiter = plan.Name, plan.Rates, i
 				return nil
@@ -161,8 +161,9 @@ func (m *Match) setPlan(v *values) error {
 }
 
 // Counts reports whether a call that was granted is charged, now that its response is known: the file's `count`, by
-// a.Status. Without it every call is. If it is false, give the permits back.
-func (p *Policy) Counts(a *Attributes) (bool, error) {
+// a.Status. Without it every call is. If it is false, give the permits back. It is for the commands of this project,
+// without a promise of compatibility.
+func (p *Policy) Counts(a Attributes) (bool, error) {
 	if p.count == nil || a.Request == nil && p.count.uses("request.") {
 		return true, nil
 	}

@@ -36,13 +36,13 @@ func TestMatchExample(t *testing.T) {
 	}
 	for method, want := range map[string][]asked{"POST": {code, api}, "GET": {api}} {
 		a.Request.Method = method
-		matches, err := f.Match(&a)
+		matches, err := f.Match(a)
 		if err != nil {
 			t.Fatal(err)
 		}
 		var got []asked
 		for _, m := range matches {
-			got = append(got, asked{m.Name, m.Script, m.Subject, m.Plan, m.Rates, m.Cost, m.Refused})
+			got = append(got, asked{m.Policy.Name, m.Policy.Script, m.Subject, m.Plan, m.Rates, m.Cost, m.Refused})
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s: (-want +got)\n%s", method, diff)
@@ -156,7 +156,7 @@ func matchOf(t *testing.T, f *policy.File, values string) string {
 			t.Fatal(err)
 		}
 	}
-	matches, err := f.Match(&a)
+	matches, err := f.Match(a)
 	switch {
 	case err != nil:
 		var attribute *policy.AttributeError
@@ -175,11 +175,11 @@ func matchOf(t *testing.T, f *policy.File, values string) string {
 
 func TestMatchErrors(t *testing.T) {
 	f := parse(t, "limits: {x: {by: user.key, plan: user.plan, plans: {free: 3/1m}}}")
-	_, err := f.Match(&policy.Attributes{})
+	_, err := f.Match(policy.Attributes{})
 	if !errors.Is(err, policy.ErrEmptyKey) {
 		t.Errorf("got %v, want ErrEmptyKey", err)
 	}
-	_, err = f.Match(&policy.Attributes{Values: map[string]string{"user.key": "a"}})
+	_, err = f.Match(policy.Attributes{Values: map[string]string{"user.key": "a"}})
 	if !errors.Is(err, policy.ErrUnknownPlan) {
 		t.Errorf("got %v, want ErrUnknownPlan", err)
 	}
@@ -200,7 +200,7 @@ func TestMatchLongText(t *testing.T) {
 				IP: "192.0.2.7", Path: long, Header: map[string][]string{"A": {long}},
 				Query: map[string][]string{"a": {long}}, Cookie: map[string]string{"a": long},
 			}}
-			if _, err := f.Match(&a); (err == nil) != want {
+			if _, err := f.Match(a); (err == nil) != want {
 				t.Errorf("%s with %d bytes: %v", words, n, err)
 			}
 		}
@@ -210,8 +210,8 @@ func TestMatchLongText(t *testing.T) {
 // A policy that cannot be applied does not keep the others from it.
 func TestMatchGoesOn(t *testing.T) {
 	f := parse(t, "limits: {x: {by: 'ip(user.key, 64)', rates: 3/1m}, y: {by: user.key, rates: 3/1m}}")
-	matches, err := f.Match(&policy.Attributes{Values: map[string]string{"user.key": "ada"}})
-	if err == nil || len(matches) != 1 || matches[0].Name != "y" || matches[0].Subject != "ada" {
+	matches, err := f.Match(policy.Attributes{Values: map[string]string{"user.key": "ada"}})
+	if err == nil || len(matches) != 1 || matches[0].Policy.Name != "y" || matches[0].Subject != "ada" {
 		t.Errorf("got %+v, %v", matches, err)
 	}
 }
@@ -225,12 +225,12 @@ limits:
 	for status, want := range map[int]bool{200: false, 400: true} {
 		a := policy.Attributes{Request: &policy.Request{Path: "/login"}, Status: status}
 		for i, want := range []bool{true, want} {
-			if got, err := f.Policies[i].Counts(&a); got != want || err != nil {
+			if got, err := f.Policies[i].Counts(a); got != want || err != nil {
 				t.Errorf("%s with %d: %v, %v", f.Policies[i].Name, status, got, err)
 			}
 		}
 	}
-	if got, err := f.Policies[1].Counts(&policy.Attributes{Status: 200}); !got || err != nil {
+	if got, err := f.Policies[1].Counts(policy.Attributes{Status: 200}); !got || err != nil {
 		t.Errorf("outside a request: %v, %v", got, err)
 	}
 }

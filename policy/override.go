@@ -76,17 +76,16 @@ func addressKey(text string, bits int) (string, error) {
 }
 
 // override applies the override of the subject, if there is one and it has not ended.
-func (m *Match) override(a *Attributes) {
-	i, found := m.overridden[m.Subject]
+func (m *Match) override(at time.Time) {
+	i, found := m.Policy.overridden[m.Subject]
 	if !found {
 		return
 	}
-	at := a.At
 	if at.IsZero() {
 		at = time.Now()
 	}
-	if o := &m.Overrides[i]; o.Active(at) {
-		m.Override, m.Rates, m.limiter = o, o.Rates, max(len(m.Plans), 1)+i
+	if o := &m.Policy.Overrides[i]; o.Active(at) {
+		m.Override, m.Rates, m.limiter = o, o.Rates, max(len(m.Policy.Plans), 1)+i
 	}
 }
 

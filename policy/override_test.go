@@ -72,7 +72,7 @@ func TestOverrideEnds(t *testing.T) {
 			{subject: bob, rates: 0/1m, until: 2001-01-01T00:00:00Z},
 			{subject: ada, rates: [20/1m, 90/1h], until: `+time.Now().Add(time.Hour).Format(time.RFC3339)+`, reason: of 81}]}}`)
 		for _, want := range []string{"[{20 1m0s 0} {90 1h0m0s 0}] of 81", "[{3 1m0s 0}]"} {
-			matches, err := f.Match(&policy.Attributes{Values: map[string]string{"user.key": "ada", "user.plan": "free"}})
+			matches, err := f.Match(policy.Attributes{Values: map[string]string{"user.key": "ada", "user.plan": "free"}})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -17,11 +17,11 @@ import (
 
 // Policies applies the limits of a file. Load makes it. It is safe for concurrent use.
 type Policies struct {
-	limits  *loader.Loader
-	path    string
-	every   time.Duration
-	logger  *slog.Logger
-	observe func(context.Context, Decision, error)
+	limits    *loader.Loader
+	path      string
+	every     time.Duration
+	logger    *slog.Logger
+	observers []func(context.Context, Decision, error)
 
 	complained atomic.Int64 // when a policy that could not be applied was last logged
 
@@ -37,14 +37,24 @@ type Policies struct {
 type Option func(*Policies)
 
 // Observe sets a function that is told of every decision: of Decide, of the middleware and of the interceptors. Use it
-// for logs, and for metrics by policy. It delays the caller. If it is set several times, the last one is used.
+// for logs, and for metrics by policy. It delays the caller. It may be given several times: all of the functions are
+// told, in their order.
 func Observe(observe func(ctx context.Context, d Decision, err error)) Option {
-	return func(p *Policies) { p.observe = observe }
+	return func(p *Policies) {
+		if observe != nil {
+			p.observers = append(p.observers, observe)
+		}
+	}
+}
+
+func (p *Policies) observed(ctx context.Context, d Decision, err error) {
+	for _, observe := range p.observers {
+		observe(ctx, d, err)
+	}
 }
 
 // Logger sets where it is logged that the file was read again, that what it says now is wrong, and, once a minute, why
-// a policy cannot be applied to calls: the application does not pass an attribute, say. Middleware logs wrong options
-// there. The default is slog.Default().
+// a policy cannot be applied to calls: the application does not pass an attribute, say. The default is slog.Default().
 func Logger(logger *slog.Logger) Option {
 	return func(p *Policies) { p.logger = logger }
 }
@@ -58,7 +68,7 @@ func ReloadEvery(d time.Duration) Option {
 // is wrong.
 //
 //	policies, err := policy.Load(limits, "limits.yaml")
-//	http.Handle("/", policies.Middleware(nil)(handler))
+//	http.Handle("/", policies.Middleware(nil).Handler(handler))
 //
 // From then on the file is looked at every second, however it is replaced: written, renamed, or behind a link as in a
 // volume of Kubernetes. A change is applied when two looks in a row have found the same text, so that a half written
@@ -88,7 +98,9 @@ func New(limits *loader.Loader, file *File, opts ...Option) (*Policies, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.path = file.name
+	if file != nil {
+		p.path = file.name
+	}
 	return p, p.Replace(file)
 }
 
@@ -111,6 +123,9 @@ func makePolicies(limits *loader.Loader, opts []Option) (*Policies, error) {
 // Replace applies another file. Limits that stay the same keep what they know in this process. If one of the file's
 // limiters is wrong, the old limits stay.
 func (p *Policies) Replace(file *File) error {
+	if file == nil {
+		return errors.New("policy: the File is nil")
+	}
 	next, err := p.newSet(file)
 	if err == nil {
 		old := p.current.Swap(next)
@@ -133,7 +148,9 @@ func (p *Policies) Loader() *loader.Loader { return p.limits }
 // Close ends the reading of the file. The limits stay as they are, but none is ahead of Redis any more: what was granted
 // ahead is reported, within 5 s. Its error says what is not. Cost: one round trip for up to 4096 subjects.
 func (p *Policies) Close() error {
-	p.stopOnce.Do(func() { close(p.stop) })
+	if p.stop != nil { // nil: nobody made p
+		p.stopOnce.Do(func() { close(p.stop) })
+	}
 	p.stopped.Wait()
 	return p.current.Load().closeAheads(nil)
 }

@@ -220,7 +220,7 @@ func (r *reader) about(p *Policy, key *yaml.Node) {
 
 // by reads what a limit is counted by.
 func (r *reader) by(p *Policy, key *yaml.Node, words map[string]*yaml.Node) {
-	p.Empty = Empty(r.choice(words["empty"], "empty", string(EmptyRefuse), string(EmptySkip), string(EmptyShared)))
+	p.Empty = Empty(r.choice(words["empty"], "empty", string(RefuseEmpty), string(SkipEmpty), string(ShareEmpty)))
 	by := words["by"]
 	if by == nil {
 		r.Fail(key, fmt.Sprintf("limit %s has no by", key.Value), `by: what is counted, as in by: request.ip, `+

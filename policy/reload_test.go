@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -286,5 +287,32 @@ func TestReloadUnderLoad(t *testing.T) {
 	}
 	if granted == 0 {
 		t.Error("no call was granted")
+	}
+}
+
+// What nobody made is an error where it is used, and can be closed.
+func TestNothingMade(t *testing.T) {
+	_, limits := fakeRedis(t)
+	if _, err := policy.New(limits, nil); err == nil {
+		t.Error("New took no file")
+	}
+	if err := new(policy.Policies).Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// All observers are told, in their order.
+func TestObservers(t *testing.T) {
+	_, limits := fakeRedis(t)
+	var told []string
+	named := func(name string) policy.Option {
+		return policy.Observe(func(context.Context, policy.Decision, error) { told = append(told, name) })
+	}
+	policies := load(t, limits, oneLimit, named("first"), policy.Observe(nil), named("second"))
+	if _, err := policies.Decide(t.Context(), policy.Attributes{}); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"first", "second"}; !slices.Equal(told, want) {
+		t.Errorf("told %q, want %q", told, want)
 	}
 }

@@ -13,13 +13,13 @@ import (
 
 // values is the attributes as an expression asks for them, and what was found wrong with them on the way.
 type values struct {
-	*Attributes
+	Attributes
 	header, query, cookie, descriptor textValues
 	missing                           string // a value that the application or the connection should have, and was empty
 	err                               error
 }
 
-func newValues(a *Attributes) *values {
+func newValues(a Attributes) *values {
 	v := &values{Attributes: a}
 	v.header, v.query, v.cookie, v.descriptor = textValues{v, "request.header"}, textValues{v, "request.query"},
 		textValues{v, "request.cookie"}, textValues{v, "descriptor"}

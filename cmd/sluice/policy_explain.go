@@ -28,9 +28,9 @@ func (a app) policyExplain(ctx context.Context, args []string) error {
 	}
 	defer server.Close()
 	in.setClient(attributes.Request)
-	matches, failed := in.file.Match(&attributes)
+	matches, failed := in.file.Match(attributes)
 	for _, p := range in.file.Policies {
-		if err := in.out.explain(server, p, &attributes, matches, failed); err != nil {
+		if err := in.out.explain(server, p, attributes, matches, failed); err != nil {
 			return err
 		}
 		in.out.printf("\n")
@@ -82,7 +82,7 @@ func attributesOf(file *policy.File, pairs []string) (a policy.Attributes, err e
 }
 
 // explain says whether a policy matches, and what it asks.
-func (s screen) explain(server *replay.Server, p *policy.Policy, a *policy.Attributes, matches []policy.Match,
+func (s screen) explain(server *replay.Server, p *policy.Policy, a policy.Attributes, matches []policy.Match,
 	failed error) error {
 	for _, m := range matches {
 		if m.Policy == p {
@@ -96,7 +96,7 @@ func (s screen) explain(server *replay.Server, p *policy.Policy, a *policy.Attri
 	}
 	s.printf("%s does not match\n", s.paint(bold, p.Name))
 	s.fact("when", p.When)
-	if p.Empty == policy.EmptySkip {
+	if p.Empty == policy.SkipEmpty {
 		s.fact("by", strings.Join(p.By, ", ")+"; skipped if it is empty")
 	}
 	if a.Request == nil {
@@ -122,10 +122,10 @@ func failureOf(err error, name string) error {
 }
 
 // matching says what a matching policy asks.
-func (s screen) matching(server *replay.Server, m policy.Match, a *policy.Attributes) error {
-	s.printf("%s matches\n", s.paint(bold, m.Name))
-	s.fact("when", m.When)
-	if m.Mode == policy.Shadow {
+func (s screen) matching(server *replay.Server, m policy.Match, a policy.Attributes) error {
+	s.printf("%s matches\n", s.paint(bold, m.Policy.Name))
+	s.fact("when", m.Policy.When)
+	if m.Policy.Mode == policy.Shadow {
 		s.fact("mode", "shadow: a denial is only reported")
 	}
 	if m.Refused {
@@ -145,7 +145,7 @@ func (s screen) matching(server *replay.Server, m policy.Match, a *policy.Attrib
 		rates += ", of plan " + m.Plan
 	}
 	s.fact("limit", rates)
-	s.fact("script", m.Script)
+	s.fact("script", m.Policy.Script)
 	if m.Cost != 1 {
 		s.fact("cost", fmt.Sprintf("%d permits", m.Cost))
 	}
@@ -154,15 +154,15 @@ func (s screen) matching(server *replay.Server, m policy.Match, a *policy.Attrib
 }
 
 // counting says whether the response is charged.
-func (s screen) counting(m policy.Match, a *policy.Attributes) {
-	if m.Count == "" {
+func (s screen) counting(m policy.Match, a policy.Attributes) {
+	if m.Policy.Count == "" {
 		return
 	}
 	if a.Status == 0 {
-		s.fact("count", m.Count+"; add response.status= to see whether it is charged")
+		s.fact("count", m.Policy.Count+"; add response.status= to see whether it is charged")
 		return
 	}
-	counts, err := m.Counts(a)
+	counts, err := m.Policy.Counts(a)
 	switch {
 	case err != nil:
 		s.fact("count", err.Error())

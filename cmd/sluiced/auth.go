@@ -55,7 +55,7 @@ func (l *limits) newAuth(denied int, policies *policy.Policies) http.Handler {
 		}
 		httplimit.WriteProblem(w, r, result)
 	}
-	return policies.Middleware(nil, httplimit.Headers(l.headers), httplimit.Refuse(refuse))(
+	return policies.Middleware(nil, httplimit.Headers(l.headers), httplimit.Refuse(refuse)).Handler(
 		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }))
 }
 

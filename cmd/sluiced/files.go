@@ -117,7 +117,7 @@ func parseFiles(sources map[string][]byte) (files, error) {
 		}
 		errs, read.ours[name] = append(errs, err), file
 	}
-	errs = append(errs, envoyfile.Together(read.theirs))
+	errs = append(errs, envoyfile.CheckAll(read.theirs))
 	if errors.Join(errs...) == nil {
 		errs = append(errs, read.checkGCRA())
 	}

@@ -229,30 +229,28 @@ func (c *call) askOurs(s *set, i int, d *commonv3.RateLimitDescriptor, entries [
 	if len(s.names) == 0 {
 		return nil
 	}
-	about := policy.Descriptor{Domain: c.request.Domain, Entries: make([]policy.Entry, len(entries))}
-	for j, e := range entries {
-		about.Entries[j] = policy.Entry(e)
-	}
+	about := policy.Descriptor{Domain: c.request.Domain, Entries: entries}
 	kind := ask
 	about.Hits, kind = c.hitsOf(d)
 	for _, name := range s.names {
-		found, err := s.policies[name].Find(&policy.Attributes{Descriptor: &about})
+		found, err := s.policies[name].Find(policy.Attributes{Descriptor: &about})
 		if err != nil {
 			return fmt.Errorf("descriptor %d: %w", i, err)
 		}
-		for _, m := range found {
+		for _, l := range found {
+			m := l.Match
 			if m.Refused {
 				c.refused[i] = true
 				continue
 			}
 			q := question{
-				how: kind, limiter: m.Limiter, domain: about.Domain, name: m.Name, subject: m.Subject, hits: m.Cost,
+				how: kind, limiter: l.Limiter, domain: about.Domain, name: m.Policy.Name, subject: m.Subject, hits: m.Cost,
 				descriptors: []int{i},
 			}
-			if _, reports := m.Limiter.(reporter); kind == report && (m.Before || !reports) {
+			if _, reports := l.Limiter.(reporter); kind == report && (m.Policy.Before || !reports) {
 				q.how = ask
 			}
-			if m.Mode == policy.Shadow {
+			if m.Policy.Mode == policy.Shadow {
 				q.mode = shadow
 			}
 			c.add(q)

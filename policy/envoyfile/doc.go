@@ -1,10 +1,12 @@
 // Package envoyfile reads the YAML files of envoyproxy/ratelimit as they are, and finds the limit of a descriptor by
-// their rules.
+// the rules of envoyproxy/ratelimit.
 //
 // At each level of a file an entry of a descriptor goes to the descriptor with its key and value, or else to the first
 // in the file whose pattern it matches, or else to the one with its key alone. There is no way back: if a more specific
 // descriptor has nothing for the next entry, the less specific one is not tried. A limit holds for a descriptor that
 // ends where it stands.
 //
-// What they refuse is refused. Mistakes are told as those of package policy.
+// What envoyproxy/ratelimit refuses is refused. Mistakes are told as those of package policy.
+//
+// The package is for the commands of this project, without a promise of compatibility.
 package envoyfile

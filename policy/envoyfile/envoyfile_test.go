@@ -142,14 +142,11 @@ func TestConvert(t *testing.T) {
 		"d-a_x-y-b": {{Key: "a", Value: "x'y"}, {Key: "b", Value: "1"}},
 		"":          {{Key: "a", Value: "q"}, {Key: "b", Value: "1"}},
 	} {
-		about := policy.Descriptor{Domain: "d", Hits: 1}
-		for _, e := range entries {
-			about.Entries = append(about.Entries, policy.Entry(e))
-		}
-		matches, err := ours.Match(&policy.Attributes{Descriptor: &about})
+		about := policy.Descriptor{Domain: "d", Hits: 1, Entries: entries}
+		matches, err := ours.Match(policy.Attributes{Descriptor: &about})
 		var got []string
 		for _, m := range matches {
-			got = append(got, m.Name)
+			got = append(got, m.Policy.Name)
 		}
 		if err != nil || strings.Join(got, ",") != want {
 			t.Errorf("%v: %q, %v; want %q\n%s", entries, got, err, want, text)
@@ -161,14 +158,14 @@ func TestConvert(t *testing.T) {
 }
 
 // Two files of one domain are a mistake.
-func TestTogether(t *testing.T) {
+func TestCheckAll(t *testing.T) {
 	a, _ := envoyfile.Parse("a", []byte("domain: d"))
 	b, _ := envoyfile.Parse("b", []byte("domain: d"))
 	const want = `b:1:9: the domain "d" is in a too: want one file for each domain`
-	if err := envoyfile.Together([]*envoyfile.File{a, b}); err == nil || err.Error() != want {
+	if err := envoyfile.CheckAll([]*envoyfile.File{a, b}); err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
-	if err := envoyfile.Together([]*envoyfile.File{a}); err != nil {
+	if err := envoyfile.CheckAll([]*envoyfile.File{a}); err != nil {
 		t.Error(err)
 	}
 }

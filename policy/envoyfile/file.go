@@ -9,6 +9,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
+	"github.com/sluice-redis/sluice/policy"
 	"github.com/sluice-redis/sluice/policy/internal/yamlfile"
 )
 
@@ -41,7 +42,7 @@ type Rule struct {
 }
 
 // Entry is one entry of a descriptor.
-type Entry struct{ Key, Value string }
+type Entry = policy.Entry
 
 // Unit is the window of a limit.
 type Unit int
@@ -108,8 +109,8 @@ func Is(src []byte) bool {
 	return (domain || descriptors) && !limits
 }
 
-// Together returns what is wrong with files beside one another: a domain that two of them have.
-func Together(files []*File) error {
+// CheckAll returns what is wrong with files beside one another: a domain that two of them have.
+func CheckAll(files []*File) error {
 	var mistakes yamlfile.Mistakes
 	first := map[string]*File{}
 	for _, f := range files {

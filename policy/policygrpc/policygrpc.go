@@ -26,13 +26,15 @@ import (
 
 	"github.com/sluice-redis/sluice/grpclimit"
 	"github.com/sluice-redis/sluice/policy"
+	"github.com/sluice-redis/sluice/policy/internal/door"
 )
 
-// Interceptor limits the calls of a server. New makes it. It is safe for concurrent use.
+// Interceptor limits the calls of a server. New makes it; the zero Interceptor refuses everything. It is safe for
+// concurrent use.
 type Interceptor struct {
 	policies *policy.Policies
 	values   func(ctx context.Context) map[string]string
-	limit    *grpclimit.Interceptor
+	limit    *grpclimit.Interceptor // nil: nobody made it
 }
 
 // New returns the Interceptor of a policy file. The function returns what the application knows of a call, from its
@@ -47,20 +49,27 @@ func New(
 		callOf(c).End(c.Context(), result.Result)
 	}))
 	limit := grpclimit.PerRequest(policies.Loader(), func(c *grpclimit.Call) ([]grpclimit.Charge, error) {
-		return policy.Charges[*grpclimit.Call](callOf(c), Status)
+		return door.Charges[*grpclimit.Call](callOf(c), Status)
 	}, opts...)
 	return &Interceptor{policies: policies, values: values, limit: limit}
 }
 
 // Check returns what is wrong with the options: one of a single limiter, say. Call it once, when the program starts.
 // Otherwise every call is refused with INTERNAL. Cost: nothing is sent.
-func (i *Interceptor) Check() error { return i.limit.Check() }
+func (i *Interceptor) Check() error { return i.made().Check() }
+
+func (i *Interceptor) made() *grpclimit.Interceptor {
+	if i.limit == nil {
+		return new(grpclimit.Interceptor)
+	}
+	return i.limit
+}
 
 // UnaryServer limits the unary calls of a server: see grpc.ChainUnaryInterceptor.
 func (i *Interceptor) UnaryServer(
 	ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler,
 ) (any, error) {
-	return i.limit.UnaryServer(i.begin(ctx, info.FullMethod), req, info, handler)
+	return i.made().UnaryServer(i.begin(ctx, info.FullMethod), req, info, handler)
 }
 
 // StreamServer limits the streams of a server: see grpc.ChainStreamInterceptor.
@@ -68,10 +77,10 @@ func (i *Interceptor) StreamServer(
 	srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler,
 ) error {
 	begun := &begunStream{ServerStream: stream, ctx: i.begin(stream.Context(), info.FullMethod)}
-	return i.limit.StreamServer(srv, begun, info, handler)
+	return i.made().StreamServer(srv, begun, info, handler)
 }
 
-// begunStream is a stream whose context has its policy.Call.
+// begunStream is a stream whose context has its door.Call.
 type begunStream struct {
 	grpc.ServerStream
 	ctx context.Context
@@ -79,13 +88,16 @@ type begunStream struct {
 
 func (s *begunStream) Context() context.Context { return s.ctx }
 
-// callKey is the key of a policy.Call in the context of its call.
+// callKey is the key of a door.Call in the context of its call.
 type callKey struct{}
 
-func callOf(c *grpclimit.Call) *policy.Call { return c.Context().Value(callKey{}).(*policy.Call) }
+func callOf(c *grpclimit.Call) *door.Call { return c.Context().Value(callKey{}).(*door.Call) }
 
 // begin finds the policies that match a call, and puts them into its context.
 func (i *Interceptor) begin(ctx context.Context, method string) context.Context {
+	if i.limit == nil {
+		return ctx
+	}
 	var values map[string]string
 	if i.values != nil {
 		values = i.values(ctx)

@@ -207,3 +207,16 @@ func TestStatus(t *testing.T) {
 		}
 	}
 }
+
+// An Interceptor that nobody made refuses every call, and Check says so.
+func TestNobodyMadeIt(t *testing.T) {
+	var zero policygrpc.Interceptor
+	info := grpc.UnaryServerInfo{FullMethod: "/grpc.testing.TestService/UnaryCall"}
+	handler := func(context.Context, any) (any, error) { return nil, nil }
+	if _, err := zero.UnaryServer(t.Context(), nil, &info, handler); status.Code(err) != codes.Internal {
+		t.Errorf("got %v, want INTERNAL", err)
+	}
+	if zero.Check() == nil {
+		t.Error("Check finds nothing wrong")
+	}
+}

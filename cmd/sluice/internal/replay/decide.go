@@ -52,7 +52,7 @@ func newDecider(rates map[Rated][]loader.Limit) (*decider, error) {
 
 // limiter returns the limiter of a match.
 func (d *decider) limiter(m policy.Match) made {
-	of := limiterOf{Rated{m.Name, m.Plan}, m.Override}
+	of := limiterOf{Rated{m.Policy.Name, m.Plan}, m.Override}
 	if l, ok := d.limiters[of]; ok {
 		return l
 	}
@@ -78,7 +78,7 @@ func (d *decider) decide(r request, verdicts []Verdict) []Verdict {
 		return verdicts
 	}
 	for i, m := range r.matches {
-		if m.Mode == policy.Shadow {
+		if m.Policy.Mode == policy.Shadow {
 			d.askAll(r, []int{i}, verdicts)
 		}
 	}
@@ -89,7 +89,7 @@ func (d *decider) decide(r request, verdicts []Verdict) []Verdict {
 func (d *decider) enforce(r request, verdicts []Verdict) bool {
 	var enforced []int
 	for i, m := range r.matches {
-		if m.Mode == policy.Shadow {
+		if m.Policy.Mode == policy.Shadow {
 			continue
 		}
 		if enforced = append(enforced, i); m.Refused {
@@ -147,7 +147,7 @@ func (d *decider) ask(r request, of []int, verdicts []Verdict) ([]loader.Decisio
 	together, err := all.Do(context.Background())
 	if err == nil && !together.Granted {
 		for _, part := range together.Denied {
-			i := slices.IndexFunc(r.matches, func(m policy.Match) bool { return m.Name == part.Limiter })
+			i := slices.IndexFunc(r.matches, func(m policy.Match) bool { return m.Policy.Name == part.Limiter })
 			verdicts[i] = Denied
 		}
 		return nil, d.limits.Flush(context.Background()) // what is given back is so at the same time
@@ -163,7 +163,7 @@ func (d *decider) returner(m policy.Match) (loader.Returner, error) {
 	if limiter, ok := d.limiter(m).Limiter.(loader.Returner); ok {
 		return limiter, nil
 	}
-	return nil, fmt.Errorf("%s cannot give back: %w", m.Name, errors.ErrUnsupported)
+	return nil, fmt.Errorf("%s cannot give back: %w", m.Policy.Name, errors.ErrUnsupported)
 }
 
 // charge gives back what a grant need not pay for.

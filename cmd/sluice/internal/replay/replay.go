@@ -117,11 +117,11 @@ func (r *Report) parse(c Config, line []byte, length int) (request, error) {
 	q := request{at: entry.At.UnixMicro(), line: r.Lines}
 	r.addEntry(entry.At)
 	before := r.unknown
-	q.matches, err = c.File.Match(&entry.Attributes)
+	q.matches, err = c.File.Match(entry.Attributes)
 	r.addNotApplied(err)
 	r.removeRefused(&q)
 	for i, m := range q.matches {
-		counts, err := m.Counts(&entry.Attributes)
+		counts, err := m.Policy.Counts(entry.Attributes)
 		r.addNotApplied(err)
 		if err == nil && !counts {
 			q.free.add(i)
@@ -143,9 +143,9 @@ func (r *Report) removeRefused(q *request) {
 		unknown := m.Refused && m.Missing != "" && !strings.HasPrefix(m.Missing, "request.")
 		if unknown { // the application may well have had it
 			r.addNotApplied(&policy.AttributeError{
-				Policy: m.Name, Word: "by", Err: fmt.Errorf("%w: %s is not in the log", policy.ErrEmptyKey, m.Missing)})
+				Policy: m.Policy.Name, Word: "by", Err: fmt.Errorf("%w: %s is not in the log", policy.ErrEmptyKey, m.Missing)})
 		}
-		return unknown || m.Refused && m.Mode == policy.Shadow
+		return unknown || m.Refused && m.Policy.Mode == policy.Shadow
 	})
 }
 
@@ -227,7 +227,7 @@ func (s *shard) count(r request, verdicts []Verdict) {
 	denied := false
 	for i, m := range r.matches {
 		refused := verdicts[i] == Denied || verdicts[i] == Refused
-		denied = denied || refused && m.Mode == policy.Enforce
+		denied = denied || refused && m.Policy.Mode == policy.Enforce
 		s.counts[m.Policy].add(verdicts[i])
 		if m.Override != nil {
 			s.counts[m.Policy].Overridden++

@@ -276,7 +276,7 @@ limits:
 		got := map[string]bool{}
 		for n, verdict := range d.decide(q, nil) {
 			if verdict != Withdrawn {
-				got[q.matches[n].Name] = verdict == Granted || verdict == Free
+				got[q.matches[n].Policy.Name] = verdict == Granted || verdict == Free
 			}
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
