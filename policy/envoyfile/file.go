@@ -96,7 +96,7 @@ func (d *descriptor) composite() string {
 
 func (d *descriptor) isPattern() bool { return strings.Contains(d.composite(), "*") }
 
-// Is reports whether a text looks like one of their files and not like a policy file: a mapping with domain or
+// Is reports whether a text looks like such a file and not like a policy file: a mapping with domain or
 // descriptors, and without limits.
 func Is(src []byte) bool {
 	var top map[string]yaml.Node
