@@ -118,7 +118,8 @@ func TestAheadReports(t *testing.T) {
 		p.want(1, 3, 1)
 		time.Sleep(100 * time.Millisecond) // 400 ms after the first
 		p.want(4, 0, 2)
-		if e := p.last(); e.Method != "Report" || e.Reported != 3 || e.ReportAge != 400*time.Millisecond || e.ReportOver != 0 {
+		if e := p.last(); e.Method != "Report" || e.Reported != 3 || e.ReportAge != 400*time.Millisecond ||
+			e.ReportOver != 0 {
 			t.Errorf("event %+v", e)
 		}
 		p.take(5, true, true) // half of what may be ahead

@@ -22,7 +22,8 @@ import (
 //
 // Each limiter decides by itself. If one denies or fails, what the others granted is given back in a second round trip,
 // for which the caller does not wait: see Flush. So it never lets more through than any of the limits. It neither waits
-// nor books. A ZSetLog must be without WithID, and an Ahead asks Redis. In a cluster and a Ring each node gets its own pipeline.
+// nor books. A ZSetLog must be without WithID, and an Ahead asks Redis. In a cluster and a Ring each node gets its own
+// pipeline.
 //
 // Until the permits are given back, others may be refused for them, about one round trip long. Two callers may even
 // refuse each other: try again after a random delay. A return that fails is not repeated; the observer sees it. An

@@ -115,8 +115,8 @@ func (e *SlotLostError) Error() string {
 func (e *SlotLostError) Unwrap() error { return e.Err }
 
 // WaitError says that Wait would take longer than the context's deadline or MaxWait allows. It is returned at once, and
-// nothing is booked. (If the reply came so late that the granted wait no longer fits, permits were booked, and are given
-// back where the limiter can.) It is context.DeadlineExceeded if the deadline was the limit, not if MaxWait was.
+// nothing is booked. (If the reply came so late that the granted wait no longer fits, permits were booked, and are
+// given back where the limiter can.) It is context.DeadlineExceeded if the deadline was the limit, not if MaxWait was.
 type WaitError struct {
 	Limiter  string        // the limiter's name
 	Permits  int64         // permits asked for

@@ -38,7 +38,8 @@ func (f ObserverFunc) End(ctx context.Context, e Event) {
 // Settle, Charge, TryAcquire and Acquire, for each limiter in a Batch or an All (if denials that are known here refuse
 // an All, for these). A Leased has one for each call in which it takes permits. Everything that gives permits back is a
 // GiveBack: the method, Cancel of a reservation, a Wait that ended early, a Leased. Reset, SetRate, Release and the
-// renewals of a Slot have none. It may be given several times: all observers are told, in their order. Nil does nothing.
+// renewals of a Slot have none. It may be given several times: all observers are told, in their order. Nil does
+// nothing.
 //
 // Cost: nothing without an observer. With one, an allocation and two clock readings for each decision, and the time of
 // the observer.

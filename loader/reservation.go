@@ -77,7 +77,9 @@ func (r *Reservation) Delay() time.Duration {
 // stay booked. It returns a *WaitError if the reservation is not OK. Cost: nothing is sent.
 func (r *Reservation) Wait(ctx context.Context) error {
 	if !r.OK() {
-		return &WaitError{Limiter: r.limiter.limiterName(), Permits: r.n, Wait: r.decision.Wait, MaxWait: r.limiter.maxAhead()}
+		return &WaitError{
+			Limiter: r.limiter.limiterName(), Permits: r.n, Wait: r.decision.Wait, MaxWait: r.limiter.maxAhead(),
+		}
 	}
 	return sleep(ctx, r.Delay())
 }

@@ -213,7 +213,8 @@ func TestErrorTexts(t *testing.T) {
 		"loader: Wait(n=2) of 5s would exceed context deadline": &loader.WaitError{
 			Permits: 2, Wait: 5 * time.Second, Deadline: deadline,
 		},
-		"loader: x: Wait(n=2) of 5s would exceed MaxWait 1s": &loader.WaitError{Limiter: "x", Permits: 2, Wait: 5 * time.Second,
+		"loader: x: Wait(n=2) of 5s would exceed MaxWait 1s": &loader.WaitError{
+			Limiter: "x", Permits: 2, Wait: 5 * time.Second,
 			MaxWait: time.Second},
 		"loading scripts on host:1: EOF": &loader.NodeError{Addr: "host:1", Err: io.EOF},
 	} {

@@ -32,7 +32,8 @@ func newService(t *testing.T, sources map[string]string, opts ...func(*limits)) 
 	server.SetTime(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC))
 	made, err := newMetrics()
 	must(t, err)
-	l := &limits{loader: loader.New(server.Client(), loader.Timeout(time.Second), loader.Observe(made.observer)), metrics: made}
+	limiters := loader.New(server.Client(), loader.Timeout(time.Second), loader.Observe(made.observer))
+	l := &limits{loader: limiters, metrics: made}
 	l.authLoader = l.loader
 	for _, opt := range opts {
 		opt(l)

@@ -17,7 +17,8 @@ type Server struct {
 	client *redis.Client
 }
 
-// Start starts a Redis without data. Close it when it is not needed. It costs no process and no port that other machines reach.
+// Start starts a Redis without data. Close it when it is not needed. It costs no process and no port that other
+// machines reach.
 //
 //	server, err := embedded.Start()
 //	limits := loader.New(server.Client())
