@@ -18,7 +18,7 @@ type Size struct {
 
 // sized are the scripts of a sizing. A ring has the slices that the loader gives a window.
 func sized() []subject {
-	list := []subject{ring(201), budget(201), newOurs(sluice.ConcurrencyV1(), subject{
+	list := []subject{ring(201), ring(402), budget(201), newOurs(sluice.ConcurrencyV1(), subject{
 		kind: grants, keys: []string{""}, most: 1e4, atOnce: 1, longest: day,
 		args: func(a ask) []any { return []any{a.limit, a.window.Microseconds(), 0, a.id} },
 	})}
@@ -43,11 +43,11 @@ func (b *bench) sizing(ctx context.Context) ([]Size, error) {
 	var rows []Size
 	for _, s := range sized() {
 		for _, permits := range s.counted() {
-			b.progress("sizes: %s, %d permits", s.name, permits)
 			bytes, err := b.sizeOf(ctx, s, permits)
 			if err != nil {
 				return nil, err
 			}
+			b.progress("sizes: %s, %d permits: %.0f bytes", s.name, permits, bytes)
 			rows = append(rows, Size{s.name, permits, bytes})
 		}
 	}
