@@ -3,7 +3,7 @@
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all cover mutate fuzz soak-model chaos attack vectors bench
 .PHONY: attack-serve load serve envoy proxies playground test-playground clients clients-callers clients-python clients-node clients-bench
-.PHONY: generate tidy lint server clean
+.PHONY: generate tidy lint server release tags test-release clean
 
 # The race detector needs a C compiler. In CI a missing one is a failure, not a weaker test.
 CC_FOUND := $(shell command -v cc gcc clang 2>/dev/null | head -n 1)
@@ -30,6 +30,8 @@ NODE_MODULES := playground/node_modules/.package-lock.json
 ENVOY := $(CURDIR)/tmp/envoy/envoy
 export PATH := $(dir $(ENVOY)):$(PATH)
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+ACTIONLINT := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
+VERSION ?= v0.1.0
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -142,8 +144,19 @@ tidy: ## go.mod and go.sum of every module, as if no go.work joined them
 		cd $$dir && go mod edit $$(go list -m -f '-replace={{.Path}}={{.Dir}}') && GOWORK=off go mod tidy && \
 		go mod edit $$(go list -m -f '-dropreplace={{.Path}}') || exit 1; done
 
-lint: ## gofmt, go vet, staticcheck
-	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "cure: gofmt -w ."; exit 1; }
+release: ## of HEAD, with commands, packages, scripts and sums in dist: make release VERSION=v0.1.0
+	sh deploy/release.sh $(VERSION)
+
+tags: release ## and a commit beside HEAD that names the version, with the tags of all modules
+	git fetch -q tmp/release/tree 'refs/tags/*:refs/tags/*'
+	@echo git push origin $$(git -C tmp/release/tree tag)
+
+test-release: server release ## that modules and packages install and work, and that a second release has the same bytes
+	go test ./examples -run '^TestServerRelease$$' -v -count=1 -release=$(VERSION)
+
+lint: ## gofmt, go vet, staticcheck, actionlint
+	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo "cure: gofmt -w"; exit 1; }
+	go run $(ACTIONLINT)
 	for dir in $(MODULES); do (cd $$dir && go vet ./... && go run $(STATICCHECK) ./...) || exit 1; done
 	GOOS=js GOARCH=wasm go vet ./playground/engine
 
@@ -151,5 +164,5 @@ server: # find redis-server or valkey-server, or install one
 	@sh internal/redistest/install.sh
 
 clean: ## remove what the tests and examples leave behind
-	rm -rf examples/node/node_modules clients/node/tests/node_modules clients/node/scripts tmp \
+	rm -rf examples/node/node_modules clients/node/tests/node_modules clients/node/scripts dist tmp \
 		playground/dist playground/node_modules

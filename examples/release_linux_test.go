@@ -1,0 +1,270 @@
+package examples_test
+
+import (
+	"debug/buildinfo"
+	"flag"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sluice-redis/sluice/internal/program"
+	"github.com/sluice-redis/sluice/internal/redistest"
+)
+
+var release = flag.String("release", "", "the version that make release has made")
+
+const corePath = "github.com/sluice-redis/sluice"
+
+// TestServerRelease is for those who install a release: dist, and the modules in tmp/release.
+func TestServerRelease(t *testing.T) {
+	if *release == "" {
+		t.Skip("make test-release makes a release and tests it")
+	}
+	t.Run("Modules", releasedModules)
+	t.Run("Binaries", releasedBinaries)
+	t.Run("Packages", releasedPackages)
+	t.Run("Clients", releasedClients)
+	t.Run("Signature", releasedSignature)
+	t.Run("Twice", releasedTwice)
+}
+
+// releasedModules needs each module by its version, in empty folders and with an empty cache of modules, and does what
+// README tells Go developers.
+func releasedModules(t *testing.T) {
+	bin := t.TempDir()
+	t.Setenv("GOPROXY", "file://"+absolute(t, "../tmp/release/mod/cache/download")+
+		",file://"+strings.TrimSpace(goIn(t, ".", "env", "GOMODCACHE"))+"/cache/download,"+
+		strings.TrimSpace(goIn(t, ".", "env", "GOPROXY")))
+	t.Setenv("GOMODCACHE", t.TempDir())
+	t.Setenv("GOFLAGS", "-modcacherw")
+	t.Setenv("GOBIN", bin)
+	for _, pkg := range []string{"httplimit", "grpclimit", "otel", "policy/policygrpc"} {
+		app := t.TempDir()
+		write(t, filepath.Join(app, "main.go"), "package main\nimport _ \""+corePath+"/"+pkg+"\"\nfunc main() {}\n")
+		goIn(t, app, "mod", "init", "example.com/app")
+		goIn(t, app, "get", corePath+"/"+pkg+"@"+*release)
+		goIn(t, app, "build", ".")
+	}
+	for _, command := range []string{"sluice", "sluiced"} {
+		goIn(t, t.TempDir(), "install", corePath+"/cmd/"+command+"@"+*release)
+		if got := shell(t, ".", filepath.Join(bin, command)+" version"); !strings.HasPrefix(got, command+" "+*release) {
+			t.Errorf("go install has made %q", got)
+		}
+	}
+	readme := readFile(t, "../README.md")
+	_, section, _ := strings.Cut(readme, "\n## In Go\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	goBlock := regexp.MustCompile("(?s)```go\n(.*?)```")
+	block := goBlock.FindStringSubmatch(section)[1]
+	page := readFile(t, "../docs/testing-your-handler.md")
+	app := t.TempDir()
+	write(t, filepath.Join(app, "main.go"),
+		programBegins+strings.ReplaceAll(block, "localhost:6379", redistest.Start(t).Addr)+programEnds)
+	write(t, filepath.Join(app, "shop", "limit_test.go"), goBlock.FindStringSubmatch(page)[1])
+	goIn(t, app, "mod", "init", "example.com/app")
+	steps := regexp.MustCompile(`(?m)^    (go .*)$`).FindAllStringSubmatch(section, -1)
+	if len(steps) == 0 {
+		t.Error("README has no go command for Go developers")
+	}
+	t.Setenv("GOSUMDB", "off")
+	t.Setenv("GOWORK", "off")
+	for _, step := range steps {
+		shell(t, app, step[1])
+	}
+	if got := goIn(t, app, "run", "."); got != "true 4 false\n" {
+		t.Errorf("README's program printed %q", got)
+	}
+	if got := goIn(t, app, "test", "./shop"); !strings.HasPrefix(got, "ok") {
+		t.Errorf("the test of docs/testing-your-handler.md: %s", got)
+	}
+}
+
+// releasedBinaries wants the tagged commit in each, and no C.
+func releasedBinaries(t *testing.T) {
+	commit := strings.TrimSpace(shell(t, "../tmp/release/tree", "git rev-parse cmd/sluice/"+*release))
+	for _, platform := range []string{"linux-amd64", "linux-arm64", "darwin-arm64", "windows-amd64.exe"} {
+		for _, command := range []string{"sluice", "sluiced"} {
+			info, err := buildinfo.ReadFile("../dist/" + command + "-" + platform)
+			if err != nil {
+				t.Fatal(err)
+			}
+			set := map[string]string{}
+			for _, setting := range info.Settings {
+				set[setting.Key] = setting.Value
+			}
+			got := []string{info.Path, info.Main.Version, set["vcs.revision"], set["vcs.modified"], set["CGO_ENABLED"],
+				set["GOOS"] + "-" + set["GOARCH"]}
+			want := []string{corePath + "/cmd/" + command, *release, commit, "false", "0", strings.TrimSuffix(platform, ".exe")}
+			if !slices.Equal(got, want) {
+				t.Errorf("%s-%s: %q, want %q", command, platform, got, want)
+			}
+		}
+	}
+}
+
+// releasedPackages installs deb and rpm in roots that hold nothing else: no Go, no shell, no C library.
+func releasedPackages(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Fatal("only root may install packages and change its root")
+	}
+	machine := map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[runtime.GOARCH]
+	for install, file := range map[string]string{
+		"mkdir -p $ROOT/var/lib/dpkg && touch $ROOT/var/lib/dpkg/status && dpkg --root=$ROOT -i": "*_" +
+			runtime.GOARCH + ".deb",
+		"rpm --root=$ROOT --nodeps -i": "*." + machine + ".rpm",
+	} {
+		root := t.TempDir()
+		t.Setenv("ROOT", root)
+		shell(t, "../dist", install+" "+file)
+		redis := "redis://" + redistest.Start(t).Addr
+		inside := func(program string, args ...string) *exec.Cmd {
+			cmd := exec.Command(program, args...)
+			cmd.Env = []string{"SLUICE_REDIS=" + redis}
+			cmd.Dir = "/"
+			cmd.SysProcAttr = &syscall.SysProcAttr{
+				Chroot: root, Credential: &syscall.Credential{Uid: 65532, Gid: 65532, NoSetGroups: true},
+			}
+			return cmd
+		}
+
+		http0, files := program.FreePort(t), filepath.Join(root, "etc/sluice")
+		unit := readFile(t, filepath.Join(root, "usr/lib/systemd/system/sluiced.service"))
+		start := strings.Fields(regexp.MustCompile(`(?m)^ExecStart=(.*)$`).FindStringSubmatch(unit)[1])
+		env := program.WithPorts(readFile(t, filepath.Join(files, "sluiced.env")),
+			map[string]string{"8080": http0, "8081": program.FreePort(t), "9090": program.FreePort(t)})
+		sluiced := inside(start[0], start[1:]...)
+		sluiced.Env = strings.Split(strings.Replace(env, "redis://localhost:6379", redis, 1), "\n")
+		var log strings.Builder
+		sluiced.Stderr = &log
+		if err := sluiced.Start(); err != nil {
+			t.Fatal(err)
+		}
+		login := func() int {
+			response, err := http.Get("http://127.0.0.1:" + http0 + "/auth/login/login")
+			if err != nil {
+				return 0
+			}
+			_ = response.Body.Close()
+			return response.StatusCode
+		}
+		for deadline := time.Now().Add(20 * time.Second); login() == 0 && time.Now().Before(deadline); {
+			time.Sleep(50 * time.Millisecond)
+		}
+		for _, want := range []int{200, 200, 429} {
+			if got := login(); got != want {
+				t.Errorf("sluiced of %s: %d, want %d", file, got, want)
+			}
+		}
+		_ = sluiced.Process.Signal(syscall.SIGTERM)
+		if err := sluiced.Wait(); err != nil {
+			t.Errorf("sluiced of %s: %v\n%s", file, err, log.String())
+		}
+
+		for args, want := range map[string]string{
+			"version": readFile(t, "../scripts/SHA1SUMS"),
+			"load":    "on 1 node",
+			"verify":  "on 1 node",
+			"top":     "login",
+			"policy check /etc/sluice/limits/login.yaml": "",
+			"inspect login 127.0.0.1 --limit 3/1m":       "login",
+		} {
+			out, err := inside("/usr/bin/sluice", strings.Fields(args)...).CombinedOutput()
+			if err != nil || !strings.Contains(string(out), want) {
+				t.Errorf("sluice %s of %s: %v\n%s", args, file, err, out)
+			}
+		}
+		shell(t, filepath.Join(root, "usr/share/sluice/scripts"), "sha1sum -c SHA1SUMS")
+	}
+}
+
+// releasedClients makes a decision with the packages for Python and Node, each in an empty folder.
+func releasedClients(t *testing.T) {
+	t.Setenv("REDIS", "redis://"+redistest.Start(t).Addr)
+	t.Setenv("DIST", absolute(t, "../dist"))
+	const number = "${RELEASE#v}"
+	t.Setenv("RELEASE", *release)
+	for _, script := range []string{`
+python3 -m venv . && bin/pip install -q "$DIST"/sluice_redis-` + number + `-py3-none-any.whl && bin/python -c '
+import os, redis, sluice_redis
+limits = sluice_redis.Limits(redis.Redis.from_url(os.environ["REDIS"]))
+print(limits.list_log("python", permits=1, window=60).allow("ada").granted)'`, `
+npm install --silent "$DIST"/sluice-redis-` + number + `.tgz redis && node -e '
+const { Limits } = require("sluice-redis");
+const client = require("redis").createClient({ url: process.env.REDIS });
+client.connect()
+  .then(() => new Limits(client).listLog("node", { permits: 1, window: "1m" }).allow("ada"))
+  .then(({ granted }) => { console.log(granted ? "True" : granted); return client.close(); })'`,
+	} {
+		if got := shell(t, t.TempDir(), script); got != "True\n" {
+			t.Errorf("%s\nprinted %s", script, got)
+		}
+	}
+}
+
+// releasedSignature signs and verifies as docs/releasing.md says, with a key of its own.
+func releasedSignature(t *testing.T) {
+	shell(t, "../dist", "sha256sum -c SHA256SUMS")
+	folder := t.TempDir()
+	downloads := filepath.Join(folder, "dist")
+	write(t, filepath.Join(downloads, "SHA256SUMS"), readFile(t, "../dist/SHA256SUMS"))
+	t.Setenv("KEY", filepath.Join(folder, "key"))
+	shell(t, downloads, `ssh-keygen -q -t ed25519 -N "" -f "$KEY" && echo "sluice $(cat "$KEY.pub")" >allowed_signers`)
+	page := readFile(t, "../docs/releasing.md")
+	commands := regexp.MustCompile(`(?m)^ +(ssh-keygen .*)$`).FindAllStringSubmatch(page, -1)
+	if len(commands) != 2 {
+		t.Fatalf("docs/releasing.md has %d commands of ssh-keygen, want two: sign and verify", len(commands))
+	}
+	shell(t, folder, commands[0][1])
+	shell(t, downloads, commands[1][1])
+	write(t, filepath.Join(downloads, "SHA256SUMS"), "0"+readFile(t, "../dist/SHA256SUMS")[1:])
+	verify := exec.Command("sh", "-c", commands[1][1])
+	verify.Dir = downloads
+	if out, err := verify.CombinedOutput(); err == nil {
+		t.Errorf("other sums are verified too:\n%s", out)
+	}
+}
+
+// releasedTwice makes the release once more from its tag, in another folder: every file has the same bytes.
+func releasedTwice(t *testing.T) {
+	folder := t.TempDir()
+	shell(t, "..", "git clone -q tmp/release/tree "+folder+" && make -C "+folder+" release VERSION="+*release)
+	if again := readFile(t, filepath.Join(folder, "dist", "SHA256SUMS")); again != readFile(t, "../dist/SHA256SUMS") {
+		write(t, filepath.Join(folder, "first"), readFile(t, "../dist/SHA256SUMS"))
+		diff := exec.Command("diff", "first", "dist/SHA256SUMS")
+		diff.Dir = folder
+		out, _ := diff.Output()
+		t.Errorf("made again, files differ:\n%s", out)
+	}
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// shell is what a shell command prints in a folder.
+func shell(t *testing.T, dir, command string) string {
+	t.Helper()
+	cmd := exec.Command("sh", "-c", command)
+	cmd.Dir = dir
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("in %s, %s: %v\n%s%s", dir, command, err, out, stderr.String())
+	}
+	return string(out)
+}
