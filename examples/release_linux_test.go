@@ -220,14 +220,15 @@ func releasedSignature(t *testing.T) {
 	page := readFile(t, "../docs/releasing.md")
 	commands := regexp.MustCompile(`(?m)^ +(ssh-keygen .*)$`).FindAllStringSubmatch(page, -1)
 	if len(commands) != 2 {
-		t.Fatalf("docs/releasing.md has %d commands of ssh-keygen, want two: sign and verify", len(commands))
+		t.Fatalf("docs/releasing.md has %d commands of ssh-keygen, want two: verify and sign", len(commands))
 	}
-	shell(t, folder, commands[0][1])
-	shell(t, downloads, commands[1][1])
+	verify, sign := commands[0][1], commands[1][1]
+	shell(t, folder, sign)
+	shell(t, downloads, verify)
 	write(t, filepath.Join(downloads, "SHA256SUMS"), "0"+readFile(t, "../dist/SHA256SUMS")[1:])
-	verify := exec.Command("sh", "-c", commands[1][1])
-	verify.Dir = downloads
-	if out, err := verify.CombinedOutput(); err == nil {
+	again := exec.Command("sh", "-c", verify)
+	again.Dir = downloads
+	if out, err := again.CombinedOutput(); err == nil {
 		t.Errorf("other sums are verified too:\n%s", out)
 	}
 }
