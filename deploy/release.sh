@@ -42,18 +42,19 @@ commit() {
 	git reset -q --soft "$head"
 	git add -u
 	git diff --cached --quiet || git commit -qm "Release $version"
-	for module in '' $modules; do git tag -f "${module:+$module/}$version" >/dev/null; done
+	for tag in '' $modules; do git tag -f "${tag:+$tag/}$version" >/dev/null; done
 }
 
 sed -i "s/^__version__ = .*/__version__ = \"${version#v}\"/" clients/python/src/sluice_redis/__init__.py
 sed -i "s/^  \"version\": .*/  \"version\": \"${version#v}\",/" clients/node/package.json
 for module in $modules; do sed -i "s|^\(\t$path[/a-z]*\) v.*|\1 $version|" "$module/go.mod"; done
 commit
-for module in '' $modules; do
-	[ -z "$module" ] || alone go -C "$module" mod tidy
+for module in $modules; do
+	alone go -C "$module" mod tidy
 	commit
-	alone go mod download "$path${module:+/$module}@$version"
 done
+rm -rf "$work/mod/cache/vcs" "$work/mod/${path%/*}" "$work/mod/cache/download/${path%/*}" # from earlier commits
+for module in '' $modules; do alone go mod download "$path${module:+/$module}@$version"; done
 
 for platform in linux/amd64 linux/arm64 darwin/arm64 windows/amd64; do
 	os=${platform%/*} arch=${platform#*/} exe=

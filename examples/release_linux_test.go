@@ -44,7 +44,8 @@ func releasedModules(t *testing.T) {
 		",file://"+strings.TrimSpace(goIn(t, ".", "env", "GOMODCACHE"))+"/cache/download,"+
 		strings.TrimSpace(goIn(t, ".", "env", "GOPROXY")))
 	t.Setenv("GOMODCACHE", t.TempDir())
-	t.Setenv("GOFLAGS", "-modcacherw")
+	t.Setenv("GOFLAGS", "-modcacherw -trimpath") // so that make release has compiled most of it
+	t.Setenv("CGO_ENABLED", "0")
 	t.Setenv("GOBIN", bin)
 	for _, pkg := range []string{"httplimit", "grpclimit", "otel", "policy/policygrpc"} {
 		app := t.TempDir()
@@ -193,9 +194,9 @@ func releasedClients(t *testing.T) {
 	t.Setenv("RELEASE", *release)
 	for _, script := range []string{`
 python3 -m venv . && bin/pip install -q "$DIST"/sluice_redis-` + number + `-py3-none-any.whl && bin/python -c '
-import os, redis, sluice_redis
+import datetime, os, redis, sluice_redis
 limits = sluice_redis.Limits(redis.Redis.from_url(os.environ["REDIS"]))
-print(limits.list_log("python", permits=1, window=60).allow("ada").granted)'`, `
+print(limits.list_log("python", permits=1, window=datetime.timedelta(minutes=1)).allow("ada").granted)'`, `
 npm install --silent "$DIST"/sluice-redis-` + number + `.tgz redis && node -e '
 const { Limits } = require("sluice-redis");
 const client = require("redis").createClient({ url: process.env.REDIS });
