@@ -37,12 +37,14 @@ alone() {
 		GIT_CONFIG_KEY_0="url.file://$tree.insteadOf" GIT_CONFIG_VALUE_0=https://$path "$@"
 }
 
-# Makes all changes one commit on HEAD, and sets the tags. At a tag there are none, and HEAD is the release.
+# Makes all changes one commit on HEAD, and sets the tags. At a tag there are none, and HEAD is the release. The go
+# command's copy of the clone has the tags as they were.
 commit() {
 	git reset -q --soft "$head"
 	git add -u
 	git diff --cached --quiet || git commit -qm "Release $version"
 	for tag in '' $modules; do git tag -f "${tag:+$tag/}$version" >/dev/null; done
+	rm -rf "$work/mod/cache/vcs"
 }
 
 sed -i "s/^__version__ = .*/__version__ = \"${version#v}\"/" clients/python/src/sluice_redis/__init__.py
@@ -53,7 +55,7 @@ for module in $modules; do
 	alone go -C "$module" mod tidy
 	commit
 done
-rm -rf "$work/mod/cache/vcs" "$work/mod/${path%/*}" "$work/mod/cache/download/${path%/*}" # from earlier commits
+rm -rf "$work/mod/${path%/*}" "$work/mod/cache/download/${path%/*}" # from earlier commits
 for module in '' $modules; do alone go mod download "$path${module:+/$module}@$version"; done
 
 for platform in linux/amd64 linux/arm64 darwin/arm64 windows/amd64; do
