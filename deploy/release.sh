@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes a release of HEAD: release.sh v0.1.0. What it makes depends on nothing but HEAD, the version, and Go and Node.
+# Makes a release of HEAD: release.sh v0.1.0. What it makes depends on HEAD, the version and Node only.
 #
 #     dist                            what users download
 #     tmp/release/tree                a clone whose last commit names the version, with the tags of all modules
@@ -14,7 +14,7 @@ cyclonedx=github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
 nfpm=github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.45.2
 work=$PWD/tmp/release
 tree=$work/tree
-export DIST="$PWD/dist" VERSION="$version" CGO_ENABLED=0 GOWORK=off
+export DIST="$PWD/dist" VERSION="$version" CGO_ENABLED=0 GOWORK=off GOTOOLCHAIN=go1.26.8
 
 # The clone's commit is by HEAD's committer, at HEAD's time.
 head=$(git rev-parse HEAD)
