@@ -13,7 +13,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/sluice-redis/sluice/internal/program"
 	"github.com/sluice-redis/sluice/internal/redistest"
@@ -122,67 +121,78 @@ func releasedPackages(t *testing.T) {
 			runtime.GOARCH + ".deb",
 		"rpm --root=$ROOT --nodeps -i": "*." + machine + ".rpm",
 	} {
-		root := t.TempDir()
-		t.Setenv("ROOT", root)
-		shell(t, "../dist", install+" "+file)
-		redis := "redis://" + redistest.Start(t).Addr
-		inside := func(program string, args ...string) *exec.Cmd {
-			cmd := exec.Command(program, args...)
-			cmd.Env = []string{"SLUICE_REDIS=" + redis}
-			cmd.Dir = "/"
-			cmd.SysProcAttr = &syscall.SysProcAttr{
-				Chroot: root, Credential: &syscall.Credential{Uid: 65532, Gid: 65532, NoSetGroups: true},
-			}
-			return cmd
-		}
+		t.Run(filepath.Ext(file), func(t *testing.T) {
+			root := t.TempDir()
+			t.Setenv("ROOT", root)
+			shell(t, "../dist", install+" "+file)
+			redis := "redis://" + redistest.Start(t).Addr
+			installedService(t, root, redis)
+			installedCommands(t, root, redis)
+			shell(t, filepath.Join(root, "usr/share/sluice/scripts"), "sha1sum -c SHA1SUMS")
+		})
+	}
+}
 
-		http0, files := program.FreePort(t), filepath.Join(root, "etc/sluice")
-		unit := readFile(t, filepath.Join(root, "usr/lib/systemd/system/sluiced.service"))
-		start := strings.Fields(regexp.MustCompile(`(?m)^ExecStart=(.*)$`).FindStringSubmatch(unit)[1])
-		env := program.WithPorts(readFile(t, filepath.Join(files, "sluiced.env")),
-			map[string]string{"8080": http0, "8081": program.FreePort(t), "9090": program.FreePort(t)})
-		sluiced := inside(start[0], start[1:]...)
-		sluiced.Env = strings.Split(strings.Replace(env, "redis://localhost:6379", redis, 1), "\n")
-		var log strings.Builder
-		sluiced.Stderr = &log
-		if err := sluiced.Start(); err != nil {
-			t.Fatal(err)
-		}
-		login := func() int {
-			response, err := http.Get("http://127.0.0.1:" + http0 + "/auth/login/login")
-			if err != nil {
-				return 0
-			}
-			_ = response.Body.Close()
-			return response.StatusCode
-		}
-		for deadline := time.Now().Add(20 * time.Second); login() == 0 && time.Now().Before(deadline); {
-			time.Sleep(50 * time.Millisecond)
-		}
-		for _, want := range []int{200, 200, 429} {
-			if got := login(); got != want {
-				t.Errorf("sluiced of %s: %d, want %d", file, got, want)
-			}
-		}
-		_ = sluiced.Process.Signal(syscall.SIGTERM)
-		if err := sluiced.Wait(); err != nil {
-			t.Errorf("sluiced of %s: %v\n%s", file, err, log.String())
-		}
+// inside is a program in a root, as a user without a name.
+func inside(root string, env []string, words ...string) *exec.Cmd {
+	cmd := exec.Command(words[0], words[1:]...)
+	cmd.Env, cmd.Dir = env, "/"
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Chroot: root, Credential: &syscall.Credential{Uid: 65532, Gid: 65532, NoSetGroups: true},
+	}
+	return cmd
+}
 
-		for args, want := range map[string]string{
-			"version": readFile(t, "../scripts/SHA1SUMS"),
-			"load":    "on 1 node",
-			"verify":  "on 1 node",
-			"top":     "login",
-			"policy check /etc/sluice/limits/login.yaml": "",
-			"inspect login 127.0.0.1 --limit 3/1m":       "login",
-		} {
-			out, err := inside("/usr/bin/sluice", strings.Fields(args)...).CombinedOutput()
-			if err != nil || !strings.Contains(string(out), want) {
-				t.Errorf("sluice %s of %s: %v\n%s", args, file, err, out)
-			}
+// installedService runs what the unit starts, with the settings and limits that are installed.
+func installedService(t *testing.T, root, redis string) {
+	unit := readFile(t, filepath.Join(root, "usr/lib/systemd/system/sluiced.service"))
+	start := regexp.MustCompile(`(?m)^ExecStart=(.*)$`).FindStringSubmatch(unit)[1]
+	ports := map[string]string{
+		"8080": program.FreePort(t), "8081": program.FreePort(t), "9090": program.FreePort(t),
+	}
+	env := program.WithPorts(readFile(t, filepath.Join(root, "etc/sluice/sluiced.env")), ports)
+	env = strings.Replace(env, "redis://localhost:6379", redis, 1)
+	sluiced := inside(root, strings.Split(env+"\nSLUICED_DRAIN=0s", "\n"), strings.Fields(start)...)
+	var log strings.Builder
+	sluiced.Stderr = &log
+	if err := sluiced.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = sluiced.Process.Kill() })
+	status := func(port, path string) int {
+		response, err := http.Get("http://127.0.0.1:" + ports[port] + path)
+		if err != nil {
+			return 0
 		}
-		shell(t, filepath.Join(root, "usr/share/sluice/scripts"), "sha1sum -c SHA1SUMS")
+		_ = response.Body.Close()
+		return response.StatusCode
+	}
+	redistest.Await(t, "sluiced is ready", func() bool { return status("9090", "/readyz") == 200 })
+	for _, want := range []int{200, 200, 200, 429} {
+		if got := status("8080", "/auth/login/login"); got != want {
+			t.Errorf("sluiced answers %d, want %d", got, want)
+		}
+	}
+	_ = sluiced.Process.Signal(syscall.SIGTERM)
+	if err := sluiced.Wait(); err != nil {
+		t.Errorf("sluiced: %v\n%s", err, log.String())
+	}
+}
+
+func installedCommands(t *testing.T, root, redis string) {
+	for _, line := range [][2]string{
+		{"version", readFile(t, "../scripts/SHA1SUMS")},
+		{"load", "on 1 node"},
+		{"verify", "on 1 node"},
+		{"top", "127.0.0.1"},
+		{"inspect login 127.0.0.1 --limit 3/1m --limit 20/24h", "slice_ring"},
+		{"policy check /etc/sluice/limits/login.yaml", "sluice:login:"},
+	} {
+		words := append([]string{"/usr/bin/sluice"}, strings.Fields(line[0])...)
+		out, err := inside(root, []string{"SLUICE_REDIS=" + redis}, words...).CombinedOutput()
+		if err != nil || !strings.Contains(string(out), line[1]) {
+			t.Errorf("sluice %s: %v\n%s", line[0], err, out)
+		}
 	}
 }
 
