@@ -144,14 +144,14 @@ tidy: ## go.mod and go.sum of every module, as if no go.work joined them
 		cd $$dir && go mod edit $$(go list -m -f '-replace={{.Path}}={{.Dir}}') && GOWORK=off go mod tidy && \
 		go mod edit $$(go list -m -f '-dropreplace={{.Path}}') || exit 1; done
 
-release: ## of HEAD, with commands, packages, scripts and sums in dist: make release VERSION=v0.1.0
+release: ## of HEAD, in dist: commands, packages, scripts and their sums; make release VERSION=v0.1.0
 	sh deploy/release.sh $(VERSION)
 
-tags: release ## and a commit beside HEAD that names the version, with the tags of all modules
+tags: release ## the tags of all modules, at a commit beside HEAD that names the version; pushes nothing
 	git fetch -q tmp/release/tree 'refs/tags/*:refs/tags/*'
 	@echo git push origin $$(git -C tmp/release/tree tag)
 
-test-release: server release ## that modules and packages install and work, and that a second release has the same bytes
+test-release: server release ## install what was released in empty folders and roots, and release it again: the same bytes?
 	go test ./examples -run '^TestServerRelease$$' -v -count=1 -release=$(VERSION)
 
 lint: ## gofmt, go vet, staticcheck, actionlint
