@@ -147,9 +147,10 @@ tidy: ## go.mod and go.sum of every module, as if no go.work joined them
 release: ## of HEAD, in dist: commands, packages, scripts and their sums; make release VERSION=v0.1.0
 	sh deploy/release.sh $(VERSION)
 
+# The last tag alone, because GitHub starts no workflow if more than three are pushed at once.
 tags: release ## the tags of all modules, at a commit beside HEAD that names the version; pushes nothing
 	git fetch -q tmp/release/tree 'refs/tags/*:refs/tags/*'
-	@echo git push origin $$(git -C tmp/release/tree tag)
+	@echo "git push origin $$(git -C tmp/release/tree tag | grep / | xargs) && git push origin $(VERSION)"
 
 test-release: server release ## install what was released in empty folders and roots, and release it again: the same bytes?
 	go test ./examples -run '^TestServerRelease$$' -v -count=1 -release=$(VERSION)
