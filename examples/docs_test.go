@@ -245,7 +245,7 @@ func TestServerOperatorsCommands(t *testing.T) {
 	addr := redistest.Start(t).Addr
 	binary := program.Build(t, ".", "../cmd/sluice")
 	host, port, _ := strings.Cut(addr, ":")
-	replaced := strings.NewReplacer("go run ./cmd/sluice", binary, "redis://localhost", "redis://"+addr,
+	replaced := strings.NewReplacer("redis://localhost", "redis://"+addr,
 		"redis-cli", "redis-cli -h "+host+" -p "+port)
 	section := func(page, begins, ends string) string {
 		_, rest, _ := strings.Cut(readFile(t, page), begins)
@@ -264,7 +264,7 @@ func TestServerOperatorsCommands(t *testing.T) {
 		for _, command := range commands {
 			cmd := exec.Command("sh", "-c", replaced.Replace(command[1]))
 			cmd.Dir = ".."
-			cmd.Env = append(os.Environ(), "SLUICE_REDIS=redis://"+addr)
+			cmd.Env = append(os.Environ(), "SLUICE_REDIS=redis://"+addr, "PATH="+filepath.Dir(binary)+":"+os.Getenv("PATH"))
 			if out, err := cmd.CombinedOutput(); err != nil {
 				t.Errorf("%s: %s: %v\n%s", page, command[1], err, out)
 			}
