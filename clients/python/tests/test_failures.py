@@ -188,7 +188,7 @@ def test_frozen_server(server):
         assert isinstance(d.cause, (OutcomeUnknownError, UnavailableError))
         assert opened.wait("ada").degraded and opened.reserve("ada").ok
         d = denied.allow("ada")
-        assert (d.granted, d.degraded, d.retry_after) == (False, True, 1)
+        assert (d.granted, d.degraded, d.retry_after_seconds) == (False, True, 1)
         with pytest.raises(WaitError):
             denied.wait("ada")
         assert time.monotonic() - began < 15, "seven calls of 0.3 s"

@@ -10,7 +10,7 @@ from servers import until
 
 from sluice_redis import (
     NEVER, ArgumentError, Decision, ExceedsLimitError, Limit, Limits, Local, NotReservedError, OutcomeUnknownError,
-    StateError, WaitError, key,
+    StateError, WaitError, redis_key,
 )  # fmt: skip
 
 SECOND, MINUTE, HOUR, DAY = (timedelta(seconds=s) for s in (1, 60, 3600, 86400))
@@ -29,7 +29,7 @@ def test_allow_and_peek_and_reset(limits):
     assert [d.granted for d in decisions] == [True, True, True, False]
     assert [d.remaining for d in decisions] == [2, 1, 0, 0]
     denied = decisions[3]
-    assert MINUTE - 10 * SECOND < denied.wait <= MINUTE and denied.retry_after in range(50, 61)
+    assert MINUTE - 10 * SECOND < denied.wait <= MINUTE and denied.retry_after_seconds in range(50, 61)
     assert abs(denied.now - datetime.now(timezone.utc)) < 10 * SECOND
     assert (denied.limit, denied.key, denied.permits) == (Limit(3, MINUTE), "", 0)
     assert not codes.peek("ada").granted and codes.peek("bob").remaining == 3
@@ -58,7 +58,7 @@ def test_exceeds_limit(limits):
 def test_limit_of_zero_is_a_denial_without_redis():
     limits = Limits(redis.Redis(port=1))
     d = limits.gcra("export", 0, MINUTE).allow("ada")
-    assert (d.granted, d.wait, d.retry_after) == (False, NEVER, 366 * 86400)
+    assert (d.granted, d.wait, d.retry_after_seconds) == (False, NEVER, 366 * 86400)
     with pytest.raises(WaitError, match="would never end"):
         limits.list_log("export", 0, MINUTE).wait("ada")
 
@@ -266,9 +266,9 @@ WRONG = {
     "max_wait": (lambda l: l.concurrency("x", 1, SECOND).acquire("a", max_wait=5), "x: max_wait 5: want a timedelta"),
     "longest wait": (lambda l: l.gcra("x", 1, SECOND).wait("a", max_wait=5), "x: max_wait 5: want a timedelta"),
     "rate": (lambda l: l.token_bucket("x", 1, SECOND).set_rate("a", ("5", SECOND)), "x: permits '5': want an int"),
-    "key's part": (lambda l: key("sluice", "x", "a", "ll1", 5), "x: part 5: want a str"),
-    "key's subject": (lambda l: key("sluice", "x", None, "ll1"), "x: subject None: want a str"),
-    "key's state": (lambda l: key("sluice", "x", "a", None), "x: state None: want letters"),
+    "key's part": (lambda l: redis_key("sluice", "x", "a", "ll1", 5), "x: part 5: want a str"),
+    "key's subject": (lambda l: redis_key("sluice", "x", None, "ll1"), "x: subject None: want a str"),
+    "key's state": (lambda l: redis_key("sluice", "x", "a", None), "x: state None: want letters"),
     "actual": (lambda l: l.budget("x", [Limit(1, SECOND)]).settle("a", "i", -1), "x: actual -1: want 0 to 1000000000"),
 }
 

@@ -69,7 +69,7 @@ class Factory(Setup):
         return Budget(self, name, windows, on_failure, slice, settle_within)
 
     def concurrency(self, name: str, slots: int, ttl: timedelta, on_failure: Optional[OnFailure] = None) -> Concurrency:
-        """At most so many slots (0 to 10000) at once, each under a lease of ttl (1 ms to 366 days). It renews itself."""
+        """How many run at once: 0 to 10000 slots, under leases of ttl (1 ms to 366 days) that renew themselves."""
         return Concurrency(self, name, slots, ttl, on_failure)
 
     def all(self, parts: Sequence[Part]) -> Steps[Decision]:

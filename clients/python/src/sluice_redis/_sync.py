@@ -281,9 +281,8 @@ class Limits:
     prefix is the beginning of every key: letters, digits, dot, underscore and dash. A limiter's name may have "/", too.
     With preloaded=True scripts are never loaded: a missing one is a NotLoadedError. timeout (1 ms to 24 h) is the time
     that Redis has for a call, 1 s by default, 100 ms with a policy (twice as long for one that has to connect first).
-    on_failure is what happens while Redis does not decide: "error" raises, "open"
-    grants, "deny" denies, Local(share) limits in this process; these decisions are marked degraded, and logged by
-    the logger "sluice_redis".
+    on_failure is what happens while Redis does not decide: "error" raises, "open" grants, "deny" denies, Local(share)
+    limits in this process; these decisions are marked degraded, and logged by the logger "sluice_redis".
     """
 
     def __init__(

@@ -84,7 +84,7 @@ class Decision:
         return self.granted
 
     @property
-    def retry_after(self) -> int:
+    def retry_after_seconds(self) -> int:
         """wait for the header Retry-After: whole seconds, rounded up, at most 366 days. At least 1 for a denial."""
         seconds = -(-micros(min(self.wait, timedelta(days=366))) // SECOND_US)
         return seconds if self.granted else max(seconds, 1)

@@ -178,7 +178,7 @@ def headers_of(limiter: LimiterFace[Any], decision: Decision) -> Headers:
     if not decision.degraded:
         headers.append(("RateLimit", ", ".join(limits)))
     if not decision.granted and timedelta() < decision.wait < NEVER:
-        headers.append(("Retry-After", str(decision.retry_after)))
+        headers.append(("Retry-After", str(decision.retry_after_seconds)))
     return headers
 
 
@@ -352,7 +352,7 @@ class ASGI(_Middleware):
 
 def fastapi_limit(limiter: aio.Limiter, key: Optional[Key] = None, cost: Optional[Cost] = None) -> Callable[..., Any]:
     """A FastAPI dependency that limits one route: `@app.post("/login", dependencies=[Depends(fastapi_limit(login))])`.
-    A refusal is an HTTPException, so the application's handlers see it; its detail is the body of the middleware. FastAPI
+    A refusal is an HTTPException, so the application's handlers see it; its detail is the body of the middleware. It
     adds no headers to a Response that a route returns itself: there a grant has no RateLimit."""
     from fastapi import HTTPException, Request, Response
 
