@@ -283,7 +283,7 @@ def test_wrong_arguments(make, text):
 @pytest.mark.parametrize("options, text", [
     ({"prefix": "a/b"}, "x: prefix 'a/b': want letters, digits, dot, underscore and dash, at least one"),
     ({"timeout": timedelta()}, "timeout 0s: want 1ms to 24h"),
-    ({"on_failure": "no"}, "on_failure 'no': want \"error\", \"open\", \"closed\" or Local(a share above 0, up to 1)"),
+    ({"on_failure": "no"}, "on_failure 'no': want \"error\", \"open\", \"deny\" or Local(a share above 0, up to 1)"),
 ])  # fmt: skip
 def test_wrong_options(options, text):
     with pytest.raises(ArgumentError) as wrong:
