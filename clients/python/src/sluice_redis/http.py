@@ -258,15 +258,15 @@ class _Middleware:
     """What both kinds have: app is what they are around, limiter decides, key says whom a request is counted for (by
     default the address of the connection), and cost how many permits it takes (by default 1)."""
 
-    kind: str
-    module: str
-    wanted: Type[Any]
+    _kind: str
+    _module: str
+    _wanted: Type[Any]
 
     def __init__(self, app: Any, limiter: Any, key: Optional[Key] = None, cost: Optional[Cost] = None) -> None:
         if not callable(app):
-            raise ArgumentError("", "app", repr(app), self.kind)
-        if not isinstance(limiter, self.wanted):
-            raise ArgumentError("", "limiter", repr(limiter), f"a limiter of {self.module}.Limits that has allow")
+            raise ArgumentError("", "app", repr(app), self._kind)
+        if not isinstance(limiter, self._wanted):
+            raise ArgumentError("", "limiter", repr(limiter), f"a limiter of {self._module}.Limits that has allow")
         for name, function in (("key", key), ("cost", cost)):
             if function is not None and not callable(function):
                 raise ArgumentError("", name, repr(function), "a function of a Request")
@@ -282,7 +282,7 @@ class WSGI(_Middleware):
     """WSGI middleware around app. limiter is one of sluice_redis.Limits. key says whom a request is counted for, by
     default the address of the connection; cost says how many permits it takes, by default 1."""
 
-    kind, module, wanted = "a WSGI application", "sluice_redis", _sync.Limiter
+    _kind, _module, _wanted = "a WSGI application", "sluice_redis", _sync.Limiter
 
     def __call__(self, environ: Any, start_response: Callable[..., Any]) -> Iterable[bytes]:
         def raw(name: str) -> Optional[bytes]:
@@ -314,7 +314,7 @@ class ASGI(_Middleware):
     """ASGI middleware around app, for HTTP requests (WebSockets are passed on). limiter is one of
     sluice_redis.aio.Limits; key and cost are as of WSGI. With Starlette: app.add_middleware(ASGI, limiter=limiter)."""
 
-    kind, module, wanted = "an ASGI application", "sluice_redis.aio", aio.Limiter
+    _kind, _module, _wanted = "an ASGI application", "sluice_redis.aio", aio.Limiter
 
     async def __call__(self, scope: Any, receive: Any, send: Callable[[Any], Awaitable[None]]) -> None:
         if scope["type"] != "http":
