@@ -145,7 +145,7 @@ generate: ## write the files that are generated from the scripts' headers
 lock: generate ## at a release: list what is new in scripts in gen/released.txt; from then on it never changes
 	@grep -vxFf gen/released.txt scripts/SHA1SUMS >>gen/released.txt || echo "gen/released.txt has all scripts"
 
-api: ## what breaks, for Go programs and released scripts, since the last release; in CHANGELOG.md it is "- Breaking: .."
+api: ## what breaks Go programs, compared with the last release: is it in CHANGELOG.md, as "- Breaking: .."?
 	@sh deploy/api.sh
 
 tidy: ## go.mod and go.sum of every module, as if no go.work joined them
