@@ -251,7 +251,7 @@ func TestServerOperatorsCommands(t *testing.T) {
 	if err := os.WriteFile(v2, []byte(source), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	replaced := strings.NewReplacer("go run ./cmd/sluice", binary, "redis://localhost", "redis://"+addr,
+	replaced := strings.NewReplacer("redis://localhost", "redis://"+addr,
 		"redis-cli", "redis-cli -h "+host+" -p "+port, "list_log_v2.lua", v2)
 	section := func(page, begins, ends string) string {
 		_, rest, _ := strings.Cut(readFile(t, page), begins)
@@ -271,7 +271,7 @@ func TestServerOperatorsCommands(t *testing.T) {
 		for _, command := range commands {
 			cmd := exec.Command("sh", "-c", replaced.Replace(command[1]))
 			cmd.Dir = ".."
-			cmd.Env = append(os.Environ(), "SLUICE_REDIS=redis://"+addr)
+			cmd.Env = append(os.Environ(), "SLUICE_REDIS=redis://"+addr, "PATH="+filepath.Dir(binary)+":"+os.Getenv("PATH"))
 			if out, err := cmd.CombinedOutput(); err != nil {
 				t.Errorf("%s: %s: %v\n%s", page, command[1], err, out)
 			}

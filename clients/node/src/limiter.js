@@ -307,7 +307,7 @@ async function giveBack(subject, decision, n = decision?.permits, options = {}) 
     throw refuse(this.name, 'decision', decision.key, `one of this limiter about this subject: ${key}`);
   }
   if (n > decision.permits) throw refuse(this.name, 'n', n, `up to ${decision.permits}, as many as were granted`);
-  const values = { ...this.values, ...moments(decision), id: decision.id, permits: n };
+  const values = { ...this.values, moment: momentOf(decision), id: decision.id, permits: n };
   const bounds = { ...this.bounds(options), repeats: named && n === decision.permits };
   const [returned] = await this.limits.caller.run(script, [key], argsOf(script, values), bounds);
   return returned;
@@ -318,10 +318,9 @@ function isDecision(value) {
   return typeof value?.granted === 'boolean' && numbers.every((number) => typeof number === 'number');
 }
 
-/** When a grant was taken and for when it was granted, in microseconds: zsetLog knows it by its id. */
-function moments({ now, wait }) {
-  if (now === undefined) return {};
-  return { taken: Math.round(now * 1e3), moment: Math.round((now + wait) * 1e3) };
+/** The time that permits were granted for, in microseconds. None if Redis did not say: zsetLog knows it by its id. */
+function momentOf({ now, wait = 0 }) {
+  return now === undefined ? undefined : Math.round((now + wait) * 1e3);
 }
 
 class ListLog extends Booker {}

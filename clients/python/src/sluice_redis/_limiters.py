@@ -308,7 +308,7 @@ def _give_back(limiter: Limiter, subject: str, decision: Decision, n: Optional[i
         raise ArgumentError(limiter.name, "n", str(n), want)
     script, id = limiter.setup.caller.scripts[limiter.return_name], decision.id
     now = micros(decision.now - EPOCH) if decision.now else 0
-    values = {**limiter.values(), "moment": now + micros(decision.wait), "taken": now, "id": id, "permits": n}
+    values = {**limiter.values(), "moment": now + micros(decision.wait), "id": id, "permits": n}
     whole = limiter.has_ids and decision.key == key and n == decision.permits  # only then it may be repeated
     words = script.words(values)
     return (yield from limiter.setup.caller.call(script, [key], words, limiter.timeout, whole, id=id))[0]
