@@ -4,7 +4,7 @@
 .PHONY: help demo test test-all cover mutate fuzz soak-model chaos attack vectors bench
 .PHONY: audit-ahead attack-serve load serve envoy proxies playground test-playground
 .PHONY: clients clients-callers clients-python clients-node clients-bench
-.PHONY: generate tidy lint server release tags test-release clean
+.PHONY: generate lock api tidy lint server release tags test-release clean
 
 # The race detector needs a C compiler. In CI a missing one is a failure, not a weaker test.
 CC_FOUND := $(shell command -v cc gcc clang 2>/dev/null | head -n 1)
@@ -144,6 +144,12 @@ bench: server ## measure everything; writes bench/results.*, docs/benchmarks.md 
 
 generate: ## write the files that are generated from the scripts' headers
 	go generate ./...
+
+lock: generate ## at a release: list what is new in scripts in gen/released.txt; from then on it never changes
+	@grep -vxFf gen/released.txt scripts/SHA1SUMS >>gen/released.txt || echo "gen/released.txt has all scripts"
+
+api: ## what breaks Go programs, compared with the last release: is it in CHANGELOG.md, as "- Breaking: .."?
+	@sh deploy/api.sh
 
 tidy: ## go.mod and go.sum of every module, as if no go.work joined them
 	@for dir in $(MODULES); do \

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-redis/sluice"
 	"github.com/sluice-redis/sluice/internal/program"
 	"github.com/sluice-redis/sluice/internal/redistest"
 )
@@ -240,13 +241,18 @@ func TestTestingYourHandler(t *testing.T) {
 	}
 }
 
-// The commands that README and docs/operations.md show to operators work, as they stand there.
+// The commands that README and two pages show to operators work, as they stand there.
 func TestServerOperatorsCommands(t *testing.T) {
 	addr := redistest.Start(t).Addr
 	binary := program.Build(t, ".", "../cmd/sluice")
 	host, port, _ := strings.Cut(addr, ":")
+	v2 := filepath.Join(t.TempDir(), "list_log_v2.lua")
+	source := strings.Replace(sluice.ListLogV1().Source, "-- list_log v1", "-- list_log v2", 1)
+	if err := os.WriteFile(v2, []byte(source), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	replaced := strings.NewReplacer("redis://localhost", "redis://"+addr,
-		"redis-cli", "redis-cli -h "+host+" -p "+port)
+		"redis-cli", "redis-cli -h "+host+" -p "+port, "list_log_v2.lua", v2)
 	section := func(page, begins, ends string) string {
 		_, rest, _ := strings.Cut(readFile(t, page), begins)
 		text, _, _ := strings.Cut(rest, ends)
@@ -255,6 +261,7 @@ func TestServerOperatorsCommands(t *testing.T) {
 	for page, text := range map[string]string{
 		"README.md":          section("../README.md", "## For DBAs", "\n## "),
 		"docs/operations.md": readFile(t, "../docs/operations.md"),
+		"docs/versions.md":   readFile(t, "../docs/versions.md"),
 	} {
 		text = regexp.MustCompile("(?s)```.*?```").ReplaceAllString(text, "") // cmd/sluice runs the loop of the one block
 		commands := regexp.MustCompile(`(?m)^    (.+)$`).FindAllStringSubmatch(text, -1)

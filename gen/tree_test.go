@@ -193,8 +193,11 @@ var treeCases = []treeCase{
 	{"a list of released scripts that is none", written(releasedFile, "# a comment\nsmall_v1.lua\n"),
 		`gen/released.txt:2:1: found "small_v1.lua", want a line of sha1sum or a comment that begins with #`},
 	{"a released script that changed", written(releasedFile, otherSHA1+"  small_v1.lua\n"),
-		"scripts/small_v1.lua:1:1: released as " + otherSHA1 + " and changed since, " +
+		"scripts/small_v1.lua:1:1: released as " + otherSHA1 + " and changed since (or a part of gen/parts was), " +
 			"want the released bytes here and the change in a copy with the next free small_v<N>.lua"},
+	{"a released library that changed", written(releasedFile, otherSHA1+"  functions/sluice_v1.lua\n"),
+		"scripts/functions/sluice_v1.lua:1:1: released as " + otherSHA1 + " and changed since (or a part of gen/parts " +
+			"was), want the released bytes here because gen makes the next library of new scripts"},
 	{"a released script that is gone", written(releasedFile, otherSHA1+"  lost_v1.lua\n"),
 		"gen/released.txt:1:1: scripts/lost_v1.lua was released but is missing, " +
 			"want it restored: git log -- scripts/lost_v1.lua"},
@@ -280,6 +283,26 @@ func TestReleased(t *testing.T) {
 	tree[releasedFile] = &fstest.MapFile{Data: []byte(old + "\n")}
 	if _, err := generate(tree); err != nil {
 		t.Error(err)
+	}
+}
+
+// While nothing is under Unreleased in CHANGELOG.md, as when a release is made, every script and library is listed.
+func TestReleaseIsListed(t *testing.T) {
+	read := func(path string) string {
+		text, err := os.ReadFile("../" + path)
+		must(t, err)
+		return string(text)
+	}
+	_, changes, _ := strings.Cut(read("CHANGELOG.md"), "\n## ")
+	newest, _, _ := strings.Cut(changes, "\n## ")
+	if strings.HasPrefix(newest, "[Unreleased]") && strings.Contains(newest, "\n- ") {
+		return
+	}
+	listed := read(releasedFile)
+	for line := range strings.Lines(read("scripts/SHA1SUMS")) {
+		if !strings.Contains(listed, line) {
+			t.Errorf("not in %s: %s cure: make lock", releasedFile, line)
+		}
 	}
 }
 
