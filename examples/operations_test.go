@@ -14,6 +14,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/sluice-redis/sluice"
 	"github.com/sluice-redis/sluice/internal/program"
 	"github.com/sluice-redis/sluice/internal/redistest"
 	"github.com/sluice-redis/sluice/loader"
@@ -42,11 +43,14 @@ func newOperator(t *testing.T, replaced ...string) operator {
 	t.Helper()
 	binary := program.Build(t, ".", "../cmd/sluice")
 	o := operator{folder: t.TempDir(), path: filepath.Dir(binary) + ":" + os.Getenv("PATH")}
-	o.replace = strings.NewReplacer(append([]string{"go run ./cmd/sluice", binary}, replaced...)...)
+	o.replace = strings.NewReplacer(replaced...)
 	must(t, os.Symlink(absolute(t, "../scripts"), filepath.Join(o.folder, "scripts")))
 	line := `2001:db8:1:2:3::4 - - [26/Nov/2026:03:00:00 +0000] "POST /login HTTP/1.1" 200 5` + "\n"
 	limits := "limits:" + section(readFile(t, operations), "```yaml\nlimits:", "```")
-	for name, text := range map[string]string{"limits.yaml": limits, "access.log.2.gz": line, "access.log": line} {
+	v2 := strings.Replace(sluice.ListLogV1().Source, "-- list_log v1", "-- list_log v2", 1)
+	for name, text := range map[string]string{
+		"limits.yaml": limits, "access.log.2.gz": line, "access.log": line, "list_log_v2.lua": v2,
+	} {
 		must(t, os.WriteFile(filepath.Join(o.folder, name), []byte(text), 0o600))
 	}
 	return o
@@ -66,19 +70,23 @@ func grantAll(t *testing.T, rdb redis.UniversalClient) {
 	t.Helper()
 	limits, ctx := loader.New(rdb, loader.Timeout(10*time.Second)), context.Background()
 	hour := loader.Limit{Permits: 1000, Window: time.Hour}
-	for subject, limiter := range map[string]loader.Limiter{
-		"ada@example.com":   limits.ListLog("send-code", loader.PerMinute(3)),
-		"2001:db8:1:2::/64": limits.ListLog("login", loader.PerMinute(10)),
-		"acme":              limits.SliceRing("api", []loader.Limit{loader.PerMinute(100), hour}),
+	for _, grant := range []struct {
+		limiter loader.Limiter
+		subject string
+	}{
+		{limits.ListLog("send-code", loader.PerMinute(3)), "ada@example.com"},
+		{limits.ListLog("login", loader.PerMinute(10)), "2001:db8:1:2::/64"},
+		{limits.SliceRing("api", []loader.Limit{loader.PerMinute(100), hour}), "acme"},
+		{limits.TokenBucket("sms", loader.PerMinute(10)), "acme"},
 	} {
-		if d, err := limiter.Allow(ctx, subject); err != nil || !d.Granted {
-			t.Fatalf("%s: %+v, %v", subject, d, err)
+		if d, err := grant.limiter.Allow(ctx, grant.subject); err != nil || !d.Granted {
+			t.Fatalf("%s: %+v, %v", grant.subject, d, err)
 		}
 	}
 }
 
-// The commands that README and docs/operations.md show to operators work, as they stand there. Those of the runbook
-// have a test of their own, and cmd/sluice runs the loop of the one block.
+// The commands that README and two pages show to operators work, as they stand there. Those of the runbook have a test
+// of their own, and cmd/sluice runs the loop of the one block.
 func TestServerOperatorsCommands(t *testing.T) {
 	server := redistest.Start(t)
 	host, port, _ := net.SplitHostPort(server.Addr)
@@ -89,6 +97,7 @@ func TestServerOperatorsCommands(t *testing.T) {
 	for name, text := range map[string]string{
 		"README.md":          section(readFile(t, "../README.md"), "## For DBAs", "\n## "),
 		"docs/operations.md": regexp.MustCompile("(?s)```.*?```").ReplaceAllString(page, ""),
+		"docs/versions.md":   readFile(t, "../docs/versions.md"),
 	} {
 		grantAll(t, server.Client(t))
 		commands := commandPattern.FindAllStringSubmatch(text, -1)
@@ -159,8 +168,7 @@ func TestServerRunbook(t *testing.T) {
 			}))
 			return true
 		},
-		"Upgrade":                       func() bool { return false },
-		"Rollback":                      func() bool { return false },
+		"Upgrade, rollback":             func() bool { return false },
 		"Why was she denied at 3 a.m.?": func() bool { grantAll(t, rdb); return false },
 	}
 	parts := strings.Split(section(readFile(t, operations), "## Runbook", "\n## "), "\n### ")

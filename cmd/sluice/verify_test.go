@@ -89,7 +89,7 @@ func TestServerTry(t *testing.T) {
 		{name: "keys of others, and a rate that was set", want: "ok", begin: func(t *testing.T, rdb *redis.Client) {
 			must(t, rdb.Set(background, "other:x:{s}:ll1", 1, 0).Err())
 			must(t, rdb.Set(background, "sluice:x:{s}:other", 1, 0).Err())
-			sluiceDone(t, []string{"SLUICE_REDIS=" + rdb.Options().Addr}, "set-rate x s 5/1s")
+			sluiceDone(t, []string{"SLUICE_REDIS=" + rdb.Options().Addr}, "set-rate --new x s 5/1s")
 		}},
 		{name: "big keys", status: 3, want: "warning, warning lazyfree", begin: bigKey},
 		{name: "big keys and lazyfree", want: "ok", begin: func(t *testing.T, rdb *redis.Client) {
