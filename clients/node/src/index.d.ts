@@ -245,7 +245,7 @@ export class Limits {
   listLog(name: string, options: Limit & WaitingOptions): ListLog;
   /** As exact, with an id for each call: what is repeated is charged once. Up to 10000 permits. */
   zsetLog(name: string, options: Limit & WaitingOptions): ZSetLog;
-  /** A smooth rate with a burst, in 104 bytes. Up to 10000000 permits; burst is 1 to 10000000, by default permits. */
+  /** A smooth rate with a burst, in 161 bytes. Up to 10000000 permits; burst is 1 to 10000000, by default permits. */
   gcra(name: string, options: Limit & WaitingOptions & { burst?: number }): GCRA;
   /**
    * A rate of up to 1000000 permits that operators change in Redis. With perClient each clientId (by default a random
