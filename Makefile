@@ -2,8 +2,9 @@
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all cover mutate fuzz soak-model chaos attack vectors bench
-.PHONY: audit-ahead attack-serve load serve envoy proxies playground test-playground clients clients-callers clients-python clients-node clients-bench
-.PHONY: generate tidy lint server clean
+.PHONY: audit-ahead attack-serve load serve envoy proxies playground test-playground
+.PHONY: clients clients-callers clients-python clients-node clients-bench
+.PHONY: generate lock api tidy lint server release tags test-release clean
 
 # The race detector needs a C compiler. In CI a missing one is a failure, not a weaker test.
 CC_FOUND := $(shell command -v cc gcc clang 2>/dev/null | head -n 1)
@@ -31,6 +32,8 @@ NODE_MODULES := playground/node_modules/.package-lock.json
 ENVOY := $(CURDIR)/tmp/envoy/envoy
 export PATH := $(dir $(ENVOY)):$(PATH)
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+ACTIONLINT := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
+VERSION ?= v0.1.0
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -142,13 +145,31 @@ bench: server ## measure everything; writes bench/results.*, docs/benchmarks.md 
 generate: ## write the files that are generated from the scripts' headers
 	go generate ./...
 
+lock: generate ## at a release: list what is new in scripts in gen/released.txt; from then on it never changes
+	@grep -vxFf gen/released.txt scripts/SHA1SUMS >>gen/released.txt || echo "gen/released.txt has all scripts"
+
+api: ## what breaks Go programs, compared with the last release: is it in CHANGELOG.md, as "- Breaking: .."?
+	@sh deploy/api.sh
+
 tidy: ## go.mod and go.sum of every module, as if no go.work joined them
 	@for dir in $(MODULES); do \
 		cd $$dir && go mod edit $$(go list -m -f '-replace={{.Path}}={{.Dir}}') && GOWORK=off go mod tidy && \
 		go mod edit $$(go list -m -f '-dropreplace={{.Path}}') || exit 1; done
 
-lint: ## gofmt, go vet, staticcheck
-	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "cure: gofmt -w ."; exit 1; }
+release: ## of HEAD, in dist: commands, packages, scripts and their sums; make release VERSION=v0.1.0
+	sh deploy/release.sh $(VERSION)
+
+# The last tag alone, because GitHub starts no workflow if more than three are pushed at once.
+tags: release ## the tags of all modules, at a commit beside HEAD that names the version; pushes nothing
+	git fetch -q tmp/release/tree 'refs/tags/*:refs/tags/*'
+	@echo "git push origin $$(git -C tmp/release/tree tag | grep / | xargs) && git push origin $(VERSION)"
+
+test-release: server release ## install what was released in empty folders and roots, and release it again: the same bytes?
+	go test ./examples -run '^TestServerRelease$$' -v -count=1 -release=$(VERSION)
+
+lint: ## gofmt, go vet, staticcheck, actionlint
+	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo "cure: gofmt -w"; exit 1; }
+	go run $(ACTIONLINT)
 	for dir in $(MODULES); do (cd $$dir && go vet ./... && go run $(STATICCHECK) ./...) || exit 1; done
 	GOOS=js GOARCH=wasm go vet ./playground/engine
 
@@ -156,5 +177,5 @@ server: # find redis-server or valkey-server, or install one
 	@sh internal/redistest/install.sh
 
 clean: ## remove what the tests and examples leave behind
-	rm -rf examples/node/node_modules clients/node/tests/node_modules clients/node/scripts tmp \
+	rm -rf examples/node/node_modules clients/node/tests/node_modules clients/node/scripts dist tmp \
 		playground/dist playground/node_modules

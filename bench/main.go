@@ -1,7 +1,7 @@
 // Bench compares the scripts with a minimal script (the floor), with other scripts in use and with other libraries, in
 // one run on one server. It prints tables and writes results.json, a picture, docs/benchmarks.md and README's table.
 //
-//	go run . [-only server|worst|many|returns|functions|bytes|slots|go|peers|http] [-quick] [-out directory]
+//	go run . [-only server|worst|many|returns|functions|bytes|sizes|slots|go|peers|http] [-quick] [-out directory]
 //	go run . -only languages    # the limiters of other languages, into the same files
 //	go run . -only serve        # the rate limit service beside envoyproxy/ratelimit, into results.json and docs/serve.md
 //	go run . readme             # the picture and the pages again, from results.json
@@ -29,6 +29,7 @@ type bench struct {
 	calls      int // of a row in a round
 	mostLive   int64
 	repeats    int // of a single call
+	subjects   int // of a sizing
 	worstSizes []int64
 	loadSpan   time.Duration   // length of a load in a round
 	windows    []time.Duration // to audit
@@ -48,7 +49,7 @@ type bench struct {
 // full is a run whose figures are worth keeping; quick shows that all of it works.
 func full() *bench {
 	return &bench{
-		rounds: 25, calls: 400, mostLive: 1e6, repeats: 5, worstSizes: []int64{1e4, 1e5, 1e6},
+		rounds: 25, calls: 400, mostLive: 1e6, repeats: 5, subjects: 30_000, worstSizes: []int64{1e4, 1e5, 1e6},
 		loadSpan: 150 * time.Millisecond, windows: []time.Duration{time.Second, 500 * time.Millisecond},
 		expired: 1e5, expiry: 6 * time.Minute, audited: 3 * time.Second,
 		services: []string{sluiced, theirServer, emptyServer}, serveSpan: 500 * time.Millisecond,
@@ -57,7 +58,7 @@ func full() *bench {
 
 func quick() *bench {
 	return &bench{
-		rounds: 1, calls: 40, mostLive: 1e4, repeats: 1, worstSizes: []int64{1e4},
+		rounds: 1, calls: 40, mostLive: 1e4, repeats: 1, subjects: 100, worstSizes: []int64{1e4},
 		loadSpan: 5 * time.Millisecond, windows: []time.Duration{100 * time.Millisecond},
 		expired: 1e3, expiry: 90 * time.Second, audited: time.Second,
 		services: []string{sluiced, emptyServer}, serveSpan: 20 * time.Millisecond,
@@ -70,7 +71,7 @@ func (b *bench) progress(format string, args ...any) {
 }
 
 // The sections of a run.
-var sections = []string{"server", "worst", "many", "returns", "functions", "bytes", "slots", "go", "peers", "http"}
+var sections = []string{"server", "worst", "many", "returns", "functions", "bytes", "sizes", "slots", "go", "peers", "http"}
 
 // extras are sections by themselves: they need the interpreters of other languages, and a program that is not ours.
 const (
@@ -121,6 +122,9 @@ func (b *bench) run(ctx context.Context) (*Results, error) {
 	}
 	if err == nil && b.runs("bytes") {
 		r.Bytes, err = b.memories(ctx, append(list, ring(720)))
+	}
+	if err == nil && b.runs("sizes") {
+		r.Sizes, err = b.sizing(ctx)
 	}
 	if err == nil && b.runs("slots") {
 		r.Slots, err = b.slots(ctx)

@@ -27,6 +27,7 @@ type Results struct {
 	Many       []Many       `json:"many"`
 	Functions  []Function   `json:"functions,omitempty"`
 	Bytes      []Memory     `json:"bytes"`
+	Sizes      []Size       `json:"sizes,omitempty"`
 	Slots      []Slot       `json:"slots,omitempty"`
 	EndToEnd   []EndToEnd   `json:"end_to_end"`
 	Loader     []LoaderCost `json:"loader"`

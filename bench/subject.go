@@ -327,12 +327,17 @@ func (s subject) configured(ctx context.Context, p redis.Pipeliner, config strin
 	}
 }
 
+// filler is a script that runs the subject's through a history.
+func (s subject) filler() string {
+	return strings.Replace(fillerSource, "-- SCRIPT", clockRead.ReplaceAllString(s.source, "clock"), 1)
+}
+
 // fill makes a limiter's state by running its script through a history.
 func (s subject) fill(ctx context.Context, on *server, limiter string, a ask, h history) error {
 	if n := len(clockRead.FindAllString(s.source, -1)); n != 1 {
 		return fmt.Errorf("filling %s: it reads the clock in %d places, want 1", s.name, n)
 	}
-	source := strings.Replace(fillerSource, "-- SCRIPT", clockRead.ReplaceAllString(s.source, "clock"), 1)
+	source := s.filler()
 	a.id = "<id>"
 	for done := int64(0); done < h.calls; done += fillChunk {
 		args := []any{h.from.Add(time.Duration(done) * h.step).UnixMicro(), h.step.Microseconds(),

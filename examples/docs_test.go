@@ -12,7 +12,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluice-redis/sluice/internal/program"
 	"github.com/sluice-redis/sluice/internal/redistest"
 )
 
@@ -237,37 +236,5 @@ func TestTestingYourHandler(t *testing.T) {
 	wrong := strings.ReplaceAll(blocks[0][1], "case !d.Granted:", "case false:")
 	if out, err := run(wrong); err == nil || !strings.Contains(out, `want 429, "60"`) {
 		t.Errorf("with a handler that lets everyone in: %v\n%s", err, out)
-	}
-}
-
-// The commands that README and docs/operations.md show to operators work, as they stand there.
-func TestServerOperatorsCommands(t *testing.T) {
-	addr := redistest.Start(t).Addr
-	binary := program.Build(t, ".", "../cmd/sluice")
-	host, port, _ := strings.Cut(addr, ":")
-	replaced := strings.NewReplacer("go run ./cmd/sluice", binary, "redis://localhost", "redis://"+addr,
-		"redis-cli", "redis-cli -h "+host+" -p "+port)
-	section := func(page, begins, ends string) string {
-		_, rest, _ := strings.Cut(readFile(t, page), begins)
-		text, _, _ := strings.Cut(rest, ends)
-		return text
-	}
-	for page, text := range map[string]string{
-		"README.md":          section("../README.md", "## For DBAs", "\n## "),
-		"docs/operations.md": readFile(t, "../docs/operations.md"),
-	} {
-		text = regexp.MustCompile("(?s)```.*?```").ReplaceAllString(text, "") // cmd/sluice runs the loop of the one block
-		commands := regexp.MustCompile(`(?m)^    (.+)$`).FindAllStringSubmatch(text, -1)
-		if len(commands) < 4 {
-			t.Errorf("%s shows only %d commands", page, len(commands))
-		}
-		for _, command := range commands {
-			cmd := exec.Command("sh", "-c", replaced.Replace(command[1]))
-			cmd.Dir = ".."
-			cmd.Env = append(os.Environ(), "SLUICE_REDIS=redis://"+addr)
-			if out, err := cmd.CombinedOutput(); err != nil {
-				t.Errorf("%s: %s: %v\n%s", page, command[1], err, out)
-			}
-		}
 	}
 }

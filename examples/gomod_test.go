@@ -6,11 +6,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
-
-	"github.com/sluice-redis/sluice/internal/redistest"
 )
 
 // The go line of go.mod is forced on everyone who imports the module: it is no higher than the dependencies force
@@ -39,49 +36,6 @@ func TestGoLine(t *testing.T) {
 		if version.Compare("go"+mod.Go, "go"+highest) > 0 || mod.Toolchain != "" {
 			t.Errorf("%s/go.mod wants go %s %s, its dependencies at most %s (%s)", dir, mod.Go, mod.Toolchain, highest, of)
 		}
-	}
-}
-
-// What README tells Go developers to do, step by step in an empty folder beside a checkout, gives a program that runs.
-func TestServerReadmeModule(t *testing.T) {
-	readme := readFile(t, "../README.md")
-	steps := regexp.MustCompile(`(?s)In your go\.mod:\n\n(.*?)\n\n.*?\n\n    (go get -t \./\.\.\.)\n`).FindStringSubmatch(readme)
-	if steps == nil {
-		t.Fatal("README has no lines for go.mod and no command behind them")
-	}
-	root, err := filepath.Abs("..")
-	if err != nil {
-		t.Fatal(err)
-	}
-	beside := t.TempDir()
-	app := filepath.Join(beside, "app")
-	program := regexp.MustCompile("(?s)```go\n(.*?)```").FindStringSubmatch(readme)[1]
-	program = programBegins + strings.ReplaceAll(program, "localhost:6379", redistest.Start(t).Addr) + programEnds
-	page := readFile(t, "../docs/testing-your-handler.md")
-	handlerTest := regexp.MustCompile("(?s)```go\n(.*?)```").FindStringSubmatch(page)[1]
-	for _, err := range []error{
-		os.Symlink(root, filepath.Join(beside, "sluice")), os.MkdirAll(filepath.Join(app, "shop"), 0o700),
-		os.WriteFile(filepath.Join(app, "main.go"), []byte(program), 0o600),
-		os.WriteFile(filepath.Join(app, "shop", "limit_test.go"), []byte(handlerTest), 0o600),
-	} {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	goIn(t, app, "mod", "init", "example.com/app")
-	file, err := os.OpenFile(filepath.Join(app, "go.mod"), os.O_APPEND|os.O_WRONLY, 0)
-	if err == nil {
-		_, err = file.WriteString(regexp.MustCompile(`(?m)^ +`).ReplaceAllString(steps[1], "") + "\n")
-	}
-	if err != nil || file.Close() != nil {
-		t.Fatal(err)
-	}
-	goIn(t, app, strings.Fields(steps[2])[1:]...)
-	if got := goIn(t, app, "run", "."); got != "true 4 false\n" {
-		t.Errorf("the program printed %q", got)
-	}
-	if got := goIn(t, app, "test", "./shop"); !strings.HasPrefix(got, "ok") {
-		t.Errorf("the test of docs/testing-your-handler.md: %s", got)
 	}
 }
 

@@ -89,14 +89,21 @@ func (s *script) Look() string {
 	return s.ID() + "_look"
 }
 
-// Charges returns the condition in Lua under which a call of a script with Look asks for more than a look, and what it
-// is told.
-func (s *script) Charges() (c struct{ If, Error string }) {
-	args := fieldNames(s.Args)
-	if at := slices.Index(args, "permits"); at >= 0 {
-		c.If, c.Error = fmt.Sprintf("(tonumber(ARGV[%d]) or 0) > 0", at+1), "BADARG permits: want 0"
-		return c
+// Charges returns the lines of Lua that refuse a call of a script with Look that asks for more than a look.
+func (s *script) Charges() (lines []string) {
+	args, places := fieldNames(s.Args), argPlaces(s.Args)
+	for i, name := range args {
+		over := fmt.Sprintf("if (tonumber(ARGV[%s]) or 0) > 0 then return redis.error_reply(", places[i])
+		switch name {
+		case "permits", "reported":
+			lines = append(lines, fmt.Sprintf(`%s"BADARG %s: want 0") end`, over, name))
+		case "reported_k":
+			lines = append(lines, "for k = 1, #KEYS do", `  `+over+`"BADARG reported_" .. k .. ": want 0") end`, "end")
+		}
 	}
-	c.If, c.Error = fmt.Sprintf(`(ARGV[%d] or "") ~= ""`, slices.Index(args, "id")+1), "BADARG id: want an empty one"
-	return c
+	if at := slices.Index(args, "id"); len(lines) == 0 {
+		lines = append(lines, fmt.Sprintf(`if (ARGV[%s] or "") ~= "" then return redis.error_reply(`+
+			`"BADARG id: want an empty one") end`, places[at]))
+	}
+	return lines
 }

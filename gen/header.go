@@ -13,7 +13,7 @@ import (
 //
 //	-- <name> v<N>
 //	--
-//	-- <3 to 6 lines of prose>
+//	-- <3 to 8 lines of prose>
 //	--
 //	-- KEYS[1]     <name>       <pattern>                  one or more; or, in a script for many keys (see many.go):
 //	-- GROUP[k]    <name>       <min>..<max>               number of keys
@@ -46,7 +46,7 @@ const (
 	rangeColumn = 35
 	textColumn  = 59
 
-	minProse, maxProse = 3, 6
+	minProse, maxProse = 3, 8
 	maxExact           = 1<<53 - 1 // the largest integer that Lua numbers hold exactly
 )
 

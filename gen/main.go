@@ -2,8 +2,8 @@
 // and SHA256SUMS, scripts/manifest.json, the table in scripts/README.md, and the parts of the scripts that several
 // share. It checks each header against the script's body. If anything is wrong, it says where, and writes nothing.
 //
-// To release, append the new lines of scripts/SHA1SUMS to gen/released.txt. From then on gen refuses any change of
-// these files.
+// To release, make lock appends the new lines of scripts/SHA1SUMS to gen/released.txt. From then on gen refuses any
+// change of these files.
 package main
 
 import (

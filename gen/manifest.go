@@ -127,7 +127,7 @@ var types = map[string]string{
 var keys = keyRules{
 	Pattern: "<prefix>:<limiter>:{<subject>}:<state>[:<part>]...",
 	Words: map[string]string{
-		"prefix": "^[A-Za-z0-9._-]+$", "limiter": "^[A-Za-z0-9._/-]+$", "subject": `^[\s\S]+$`, "slice": "^[1-9][0-9]*$",
+		"prefix": "^[A-Za-z0-9._-]+$", "limiter": "^[A-Za-z0-9._/-]+$", "subject": `^[\s\S]+$`,
 	},
 	Escape:  map[string]string{"%": "%25", "{": "%7B", "}": "%7D"},
 	Escaped: []string{"subject", "part"},

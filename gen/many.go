@@ -23,9 +23,9 @@ import (
 //
 // After so many calls of the function f the other keys are not decided: granted -3. That bounds the cost of a call.
 // Work bounds it more closely. A line before anything is written counts it. A key that needs more than is left is not
-// decided, unless it is the first:
+// decided, unless none before it has worked:
 //
-//	-- MANY: work <expression>.
+//	-- MANY: the script for many keys counts work <expression> here.
 //
 // What stands before it is done once for all keys. What follows becomes the function decide, in which a reply {.., now}
 // or {.., now, unpack(counts)} is returned without now, and counts as a table. The header is made from that of the
@@ -34,7 +34,7 @@ var (
 	manyPattern = regexp.MustCompile(
 		`^-- MANY: ([a-z0-9_]+) repeats what follows for 1\.\.([1-9][0-9]*) keys(?:, each with its ([a-z_]+))?` +
 			`(?:, keys \* ([a-z_]+) up to ([1-9][0-9]*), ([1-9][0-9]*) calls of ([a-z_]+)|, work up to ([1-9][0-9]*))?\.$`)
-	workPattern = regexp.MustCompile(`(?m)^( *)-- MANY: work (.+)\.$`)
+	workPattern = regexp.MustCompile(`(?m)^( *)-- MANY: the script for many keys counts work (.+) here\.$`)
 )
 
 const (
@@ -131,7 +131,8 @@ func manySource(s *script) (string, error) {
 			r.Product, clockRead, r.Counted)
 	}
 	if counts := workPattern.MatchString(r.each); counts != (r.Work != "") {
-		return "", refuse(at, "a bound of work and lines that count it, want both or none: %s: work <expression>.", manyMark)
+		return "", refuse(at, "a bound of work and lines that count it, want both or none: %s: the script "+
+			"for many keys counts work <expression> here.", manyMark)
 	}
 	isOwn := func(f field) bool { return f.Name == r.Own && !f.Repeated && f.Name != "permits" && f.Name != "id" }
 	if r.Own != "" && !slices.ContainsFunc(s.Args, isOwn) {
@@ -228,7 +229,7 @@ func (r *repetition) Undecided() string {
 	return values
 }
 
-// Most is the condition under which one more key is decided, "" if every key is; Long is what is over otherwise.
+// Most is the condition under which one more key is decided, "" if every key is.
 func (r *repetition) Most() string {
 	switch {
 	case r.Counted != "":
@@ -239,11 +240,13 @@ func (r *repetition) Most() string {
 	return ""
 }
 
-func (r *repetition) Long() string {
+// Before is what the keys before one that is not decided have done, and when to expect that.
+func (r *repetition) Before() (done, expect string) {
 	if r.Work != "" {
-		return "much work"
+		return "used up the work of a call",
+			fmt.Sprintf("with more than 40 new or long idle %ss (2 windows of 201 slices)", r.Keys[0].Name)
 	}
-	return "long searches"
+	return "read " + r.Calls + " entries", "in calls for more than 15 keys"
 }
 
 // GroupCount is how many members the group has, as Lua.
@@ -274,19 +277,26 @@ func (r *repetition) Order() string {
 
 // Prose returns the prose of the header.
 func (r *repetition) Prose() string {
-	number := ""
-	if r.Own != "" { // then indices have K
-		number = ", K in all"
+	number, refused, again := "", ": too much is counted, never too little.", ""
+	if r.Own != "" || r.Bound != "" { // the rows have K
+		number = " K is the number of keys."
 	}
-	text := fmt.Sprintf("%s for up to %s subjects of one limiter in one call%s. REPLY goes on with EACH for each key in "+
-		"turn. It is decided as by %[1]s, twice where it is named twice. One that cannot be decided has granted -1 "+
-		"(BADSTATE) or -2 (WRONGTYPE), and the others are decided. If Redis refuses a command, by an ACL for example, the "+
-		"call ends, and keys before this one keep their grants: too much is counted, never too little.",
-		r.ID(), r.Max, number)
+	if r.Own != "" {
+		refused = fmt.Sprintf(". What is %s of that key and of later ones is not counted.", r.Own)
+		again = fmt.Sprintf(", with what is %s: it was not counted either", r.Own)
+	}
+	text := fmt.Sprintf("%s for up to %s subjects of one limiter in one call.%s REPLY goes on with EACH for each key in "+
+		"turn. Each key is decided as by %[1]s, and twice if it is named twice. Only granted above 0 is a grant. A key that "+
+		"cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE); the others are decided. If Redis refuses a command, "+
+		"for example by an ACL, the call ends with that error, and keys before it keep their grants%[4]s In a cluster all "+
+		"keys must lie in one slot: different subjects mostly do not.",
+		r.ID(), r.Max, number, refused)
 	if r.Most() != "" {
-		text += fmt.Sprintf(" Granted -3, after %s: not decided, ask again.", r.Long())
+		done, expect := r.Before()
+		text += fmt.Sprintf(" Granted -3: not decided and not charged, because the keys before it have %s. Expect it %s. "+
+			"Ask for these keys again%s.", done, expect, again)
 	}
-	return strings.ReplaceAll(wrap(text), "//", "--") + "\n"
+	return wrapTo(maxColumns-2, "--", text) + "\n"
 }
 
 // Rows returns the rows of the header that begin with a word.
@@ -311,9 +321,14 @@ func continues(line string) bool {
 	return line != "--" && strings.TrimSpace(cut(line, 2, nameColumn-1)) == ""
 }
 
-// ArgRows returns the rows of the arguments. Where each key has one of its own, their places and columns are others.
+// ArgRows returns the rows of the arguments, with the bound of the product. Where each key has one of its own, their
+// places and columns are others.
 func (r *repetition) ArgRows() string {
 	rows := r.rows("ARGV")
+	if r.Bound != "" {
+		bounded := slices.Index(fieldNames(r.Args), r.Product)
+		rows[bounded] = strings.Replace(rows[bounded], ";", fmt.Sprintf(", K * %s up to %s;", r.Product, r.Bound), 1)
+	}
 	if r.Own == "" {
 		return strings.Join(rows, "")
 	}

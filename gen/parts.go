@@ -110,17 +110,38 @@ func arguments(s *script) string {
 // argsCount returns the lines that refuse another number of arguments.
 func argsCount(s *script) string {
 	n, all := int64(len(plain(s.Args))), int64(len(inGroup(s.Args)))
-	count, rest, want := "#ARGV", "#ARGV", fmt.Sprint(n)
+	count, rest := "#ARGV", "#ARGV"
 	if len(ofKeys(s.Args)) > 0 {
-		count, rest, want = "#ARGV - #KEYS", "(#ARGV - #KEYS)", want+" and one for each key"
+		count, rest = "#ARGV - #KEYS", "(#ARGV - #KEYS)"
 	}
-	g := s.Group
+	g, want := s.Group, wantedArgs(s)
 	if g == nil {
 		return fmt.Sprintf("if %s ~= %d then return redis.error_reply(\"BADARG ARGV: want %s\") end\n", count, n, want)
 	}
 	return fmt.Sprintf("if %s < %d or %[1]s > %[3]d or %s %% %d ~= %d then\n"+
-		"  return redis.error_reply(\"BADARG ARGV: want %s and %d to %d times %[5]d\")\nend\n",
-		count, n+all*g.Min, n+all*g.Max, rest, all, n%all, want, g.Min, g.Max)
+		"  return redis.error_reply(\"BADARG ARGV: want %s\")\nend\n",
+		count, n+all*g.Min, n+all*g.Max, rest, all, n%all, want)
+}
+
+// wantedArgs says which arguments a script takes; how many, if none is repeated.
+func wantedArgs(s *script) string {
+	alone := fieldNames(plain(s.Args))
+	if len(repeated(s.Args)) == 0 {
+		return fmt.Sprint(len(alone))
+	}
+	for _, f := range ofKeys(s.Args) {
+		alone = append(alone, "each key's "+strings.TrimSuffix(f.Name, "_k"))
+	}
+	g := s.Group
+	if g == nil {
+		return strings.Join(alone, ", ")
+	}
+	var each []string
+	for _, f := range inGroup(s.Args) {
+		each = append(each, strings.TrimSuffix(f.Name, "_i"))
+	}
+	return fmt.Sprintf("%s, then %s of %d..%d %ss",
+		strings.Join(alone, ", "), strings.Join(each, ", "), g.Min, g.Max, g.Name)
 }
 
 // groupCount is how many members the group has, as Lua.

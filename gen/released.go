@@ -106,8 +106,10 @@ func checkReleasedLine(at place, line string, found map[string]string) error {
 	case "":
 		return refuse(at, "scripts/%s was released but is missing, want it restored: git log -- scripts/%s", file, file)
 	}
+	cure := "and the change in a copy with the next free " + parts[3] + "<N>.lua"
+	if strings.HasPrefix(file, "functions/") {
+		cure = "because gen makes the next library of new scripts"
+	}
 	return refuse(place{"scripts/" + file, 1, 1},
-		"released as %s and changed since, want the released bytes here "+
-			"and the change in a copy with the next free %s<N>.lua",
-		sha1, parts[3])
+		"released as %s and changed since (or a part of gen/parts was), want the released bytes here %s", sha1, cure)
 }

@@ -193,8 +193,11 @@ var treeCases = []treeCase{
 	{"a list of released scripts that is none", written(releasedFile, "# a comment\nsmall_v1.lua\n"),
 		`gen/released.txt:2:1: found "small_v1.lua", want a line of sha1sum or a comment that begins with #`},
 	{"a released script that changed", written(releasedFile, otherSHA1+"  small_v1.lua\n"),
-		"scripts/small_v1.lua:1:1: released as " + otherSHA1 + " and changed since, " +
+		"scripts/small_v1.lua:1:1: released as " + otherSHA1 + " and changed since (or a part of gen/parts was), " +
 			"want the released bytes here and the change in a copy with the next free small_v<N>.lua"},
+	{"a released library that changed", written(releasedFile, otherSHA1+"  functions/sluice_v1.lua\n"),
+		"scripts/functions/sluice_v1.lua:1:1: released as " + otherSHA1 + " and changed since (or a part of gen/parts " +
+			"was), want the released bytes here because gen makes the next library of new scripts"},
 	{"a released script that is gone", written(releasedFile, otherSHA1+"  lost_v1.lua\n"),
 		"gen/released.txt:1:1: scripts/lost_v1.lua was released but is missing, " +
 			"want it restored: git log -- scripts/lost_v1.lua"},
@@ -226,18 +229,18 @@ var treeCases = []treeCase{
 		"scripts/both_v1.lua:58:1: each key with its permits, want an argument that is not repeated, and neither permits " +
 			"nor id, by which a look is known"},
 	{"an argument of each key that is read for all", edited(bothScript, "local clock =", "local cells = slice\nlocal clock ="),
-		`scripts/both_many_v1.lua:60:15: global slice is read, want a local, redis.<function>(..), rawget(_G, "<library>"), ` +
+		`scripts/both_many_v1.lua:62:15: global slice is read, want a local, redis.<function>(..), rawget(_G, "<library>"), ` +
 			"or one of KEYS, ARGV, string, table, math, tonumber, tostring, type, unpack, ipairs, pairs"},
 	{"a bound of work that nothing counts",
 		edited(oneScript, "keys * permits up to 20, 5 calls of is_set", "work up to 20"),
 		"scripts/one_v1.lua:48:1: a bound of work and lines that count it, want both or none: " +
-			"-- MANY: work <expression>."},
+			"-- MANY: the script for many keys counts work <expression> here."},
 	{"work that is counted for no bound", edited(bothScript, ", work up to 20.", "."),
 		"scripts/both_v1.lua:58:1: a bound of work and lines that count it, want both or none: " +
-			"-- MANY: work <expression>."},
+			"-- MANY: the script for many keys counts work <expression> here."},
 	{"a script for many keys that cannot be made", edited(oneScript, "local granted = permits\n",
 		"local granted = permits\nseen.last = granted\n"),
-		`scripts/one_many_v1.lua:62:3: seen is written for one key and kept for the next, ` +
+		`scripts/one_many_v1.lua:63:3: seen is written for one key and kept for the next, ` +
 			`want it local behind the line -- MANY`},
 	{"a script for many keys that is made from none", edited(oneScript, "-- MANY", "-- Many"),
 		"scripts/one_many_v1.lua:1:1: no script is marked -- MANY: one_many_v1 .., want one, or this file removed"},
@@ -259,7 +262,7 @@ func TestArgumentOfEachKeyAlone(t *testing.T) {
 	for _, want := range []string{
 		"-- ARGV[1]      permits     int   1..10                   to take, which\n--" + row,
 		"-- ARGV[k+1]    more_k      int   0..5                    to say\n--\n",
-		"if #ARGV - #KEYS ~= 1 then return redis.error_reply(\"BADARG ARGV: want 1 and one for each key\") end\n",
+		"if #ARGV - #KEYS ~= 1 then return redis.error_reply(\"BADARG ARGV: want permits, each key's more\") end\n",
 		"  local more_k = integer(ARGV[k + 1], 0, 5)\n",
 	} {
 		if !strings.Contains(string(files[made].data), want) {
@@ -280,6 +283,26 @@ func TestReleased(t *testing.T) {
 	tree[releasedFile] = &fstest.MapFile{Data: []byte(old + "\n")}
 	if _, err := generate(tree); err != nil {
 		t.Error(err)
+	}
+}
+
+// While nothing is under Unreleased in CHANGELOG.md, as when a release is made, every script and library is listed.
+func TestReleaseIsListed(t *testing.T) {
+	read := func(path string) string {
+		text, err := os.ReadFile("../" + path)
+		must(t, err)
+		return string(text)
+	}
+	_, changes, _ := strings.Cut(read("CHANGELOG.md"), "\n## ")
+	newest, _, _ := strings.Cut(changes, "\n## ")
+	if strings.HasPrefix(newest, "[Unreleased]") && strings.Contains(newest, "\n- ") {
+		return
+	}
+	listed := read(releasedFile)
+	for line := range strings.Lines(read("scripts/SHA1SUMS")) {
+		if !strings.Contains(listed, line) {
+			t.Errorf("not in %s: %s cure: make lock", releasedFile, line)
+		}
 	}
 }
 

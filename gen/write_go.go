@@ -37,13 +37,16 @@ func goFile(name string, data any) []byte {
 const commentWidth = 96
 
 // wrap turns a text into comment lines.
-func wrap(text string) string {
+func wrap(text string) string { return wrapTo(commentWidth, "//", text) }
+
+// wrapTo breaks a text into lines of up to width columns that begin with mark.
+func wrapTo(width int, mark, text string) string {
 	var lines []string
-	line := "//"
+	line := mark
 	for word := range strings.FieldsSeq(text) {
-		if len(line)+1+len(word) > commentWidth && line != "//" {
+		if len(line)+1+len(word) > width && line != mark {
 			lines = append(lines, line)
-			line = "//"
+			line = mark
 		}
 		line += " " + word
 	}

@@ -27,9 +27,4 @@
 // Put an Interceptor behind interceptors that authenticate callers if its key is what they find, and before expensive
 // ones. It is a separate module, so that the loader does not depend on gRPC. Its names are the same as in package
 // httplimit.
-//
-// Until a release, your go.mod needs these lines beside those for the core in README:
-//
-//	require github.com/sluice-redis/sluice/grpclimit v0.0.0
-//	replace github.com/sluice-redis/sluice/grpclimit => ../sluice/grpclimit
 package grpclimit

@@ -25,7 +25,7 @@ import (
 // that dies are free within ttl. A short ttl frees them sooner; a long one survives longer outages of Redis, and needs
 // fewer renewals. 10 s to 1 min suits most work. The ttl need not be as long as the work.
 //
-// It is not first come, first served across processes: see Acquire. A lease takes 41 bytes of Redis, and 129 if there
+// It is not first come, first served across processes: see Acquire. A lease takes 36 bytes of Redis, and 132 if there
 // are more than 128. The zero Concurrency is not ready for use: see Loader.Concurrency.
 type Concurrency struct{ limiter core }
 

@@ -15,7 +15,7 @@ import (
 // windows or by none.
 //
 // It counts permits by slices of time, and takes 7 bytes a slice, however many permits there are. Each window has slices
-// of its own: a 200th of it by default, so that a minute takes 1.4 KB, and a minute beside a day twice as much. A window
+// of its own: a 200th of it by default, so that a minute takes 1.7 KB, and a minute beside a day twice as much. A window
 // covers the current slice and as many before it as the window is long. So no interval of one window ever holds more
 // than the limit, and a permit counts for up to a slice longer than the window: for up to 60.3 s in a minute. Limits go
 // up to 10^9.

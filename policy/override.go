@@ -142,6 +142,9 @@ func (r *reader) subject(p *Policy, n *yaml.Node) string {
 		return ""
 	}
 	subject, err := p.Subject(values...)
+	if at := strings.Index(subject, ":{"); at > 0 && strings.Contains(subject[at:], "}:") {
+		r.Fail(n, "subject "+subject, "what is between the braces of the key")
+	}
 	if err != nil {
 		what, want, _ := strings.Cut(err.Error(), ": want ")
 		r.Fail(n, "subject "+what, want)

@@ -1,11 +1,11 @@
 -- budget_settle v1
 --
--- Settles what budget charged for an id: the actual cost takes the place of the estimate. What it
--- cost more is charged to the current slices, whatever the limits: while a window holds more than
--- its limit, budget and slice_ring deny. What it cost less is given back to the slices that were
--- charged, as slice_ring_return does: no more than they hold, and at most 1000 slices back. If the
--- ring was deleted and begun again in that slice, it gives back permits of others. Where Redis
--- refuses a command, the id keeps its estimate, and its ttl may begin anew.
+-- Settles what budget charged for an id: the actual cost takes the place of the estimate. What it cost
+-- more is charged to the current slices, whatever the limits: while a window holds more than its limit,
+-- budget and slice_ring deny. What it cost less is given back to the slices that were charged, as
+-- slice_ring_return does: no more than they hold, and at most 1000 slices back. If the ring was deleted
+-- and filled again in that slice, it gives back permits of others. Where Redis refuses a command, the
+-- id keeps its estimate, and its ttl may start again.
 --
 -- KEYS[1]     ring         <prefix>:<limiter>:{<subject>}:sr1
 -- KEYS[2]     id           <prefix>:<limiter>:{<subject>}:bg1:<id>
@@ -13,9 +13,11 @@
 -- GROUP[i]    window       1..8
 -- ARGV[1]     ttl          us    1000..31622400000000    how long the id is known from now on
 -- ARGV[2]     permits      int   0..1000000000           the actual cost
--- ARGV[3]     unknown      int   0..1                    an id that is not known: 0 leaves it alone, 1 charges it
+-- ARGV[3]     unknown      int   0..1                    an id that is not known: 0 leaves it alone, 1 charges it.
+--                                                        With 1, do not settle later than ttl: the cost is then
+--                                                        charged again, on top of what was charged
 -- ARGV[2i+2]  slice_i      us    1000..86400000000       length of a slice
--- ARGV[2i+3]  size_i       int   1..10000                its slices; up to 10000 in all windows
+-- ARGV[2i+3]  size_i       int   1..10000                number of its slices; up to 10000 in all windows
 --
 -- REPLY[1]    settled      int   0..1                    1: this call settled it; 0: settled before, or not known
 -- REPLY[2]    permits      int   0..1000000000           charged for the id in all; 0 where it is not known
@@ -23,25 +25,25 @@
 --
 -- ERROR       BADARG       an argument is not an integer in its range
 -- ERROR       WRONGTYPE    ring or id holds something other than a string
--- ERROR       BADSTATE     ring or id holds a string that no script of these wrote
+-- ERROR       BADSTATE     ring or id holds a string that is not in the layout sr/1 or bg/1
 --
 -- STATE       sr/1         slice_ring's. Charges stop where a window holds 7 * 10^12 permits
 -- STATE       bg/1         budget's
--- COMPLEXITY  O(N)         N slices, at most 1000, have begun since: to give back reads and writes their cells. A
---                          charge costs what a grant of slice_ring does
+-- COMPLEXITY  O(N)         N is the number of slices since the charge, at most 1000. Giving back reads and
+--                          writes their cells. A charge costs what a grant of slice_ring does
 -- REDIS       5.0
 
 -- PART arguments: printed by make generate
 -- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
-local function integer(text, least, most)
+local function integer(text, min, max)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
-  if not n or n < least or n > most then return nil end
+  if not n or n < min or n > max then return nil end
   return n
 end
 
 if #KEYS ~= 2 then return redis.error_reply("BADARG KEYS: want 2") end
 if #ARGV < 5 or #ARGV > 19 or #ARGV % 2 ~= 1 then
-  return redis.error_reply("BADARG ARGV: want 3 and 1 to 8 times 2")
+  return redis.error_reply("BADARG ARGV: want ttl, permits, unknown, then slice, size of 1..8 windows")
 end
 local ring, id = KEYS[1], KEYS[2]
 local ttl = integer(ARGV[1], 1000, 31622400000000)
@@ -137,38 +139,38 @@ if stored == 0 then last = now end
 
 local charged = redis.pcall("GET", id)
 if type(charged) == "table" then return charged end
-local taken, estimate = time, 0
+local moment, estimate = time, 0
 if charged then
   local twice = #charged == 11 and struct.unpack(">I4", charged, 8)
   if not twice or twice > 2000000001 then return redis.error_reply("BADSTATE id: want a time and permits") end
-  taken, estimate = struct.unpack(">I7", charged, 1), math.floor(twice / 2)
+  moment, estimate = struct.unpack(">I7", charged, 1), math.floor(twice / 2)
   if twice % 2 == 1 then return {0, estimate, now} end
 elseif unknown == 0 then
   return {0, 0, now}
 end
 
-local function settled(in_all) return struct.pack(">I7I4", taken, 2 * in_all + 1) end
+local function settled(in_all) return struct.pack(">I7I4", moment, 2 * in_all + 1) end
 local lifetime = string.format("%.0f", math.ceil(ttl / 1000) + 1)
 
 if permits < estimate then
   local surplus = estimate - permits
-  -- PART ring_taken: printed by make generate
+  -- PART ring_return: printed by make generate
   -- In each section, the slice that the permits were counted in is to hold fewer: the shift and the totals of the later
   -- slices fall. Its own total counts what came before it. A link may now lead to an empty slice: no slice before that
   -- has permits, so slice_ring only needs one more probe. Nothing is written before all is read.
-  local writes, returned, most = {}, 0, 1000 -- most is how many later slices all sections may have
+  local writes, returned, max_later = {}, 0, 1000 -- max_later: of all sections together
   local first = 14 + 20 * stored
   for j = 1, stored do
     local slice, size, shift = struct.unpack(">I5I2I6", header, 20 * j - 5)
     if slice < 1000 or size < 1 or size > 10000 then
       return redis.error_reply("BADSTATE ring: want 1..10000 slices of 1 ms or more")
     end
-    local slice_taken = (taken - taken % slice) / slice
-    local later = (last - last % slice) / slice - slice_taken -- how many slices came after it
-    if later >= 0 and later < size and later <= most then
-      most = most - later
-      -- The cells of slice_taken and of each later slice: in one piece or, across the section's end, in two.
-      local index = slice_taken % size
+    local moment_slice = (moment - moment % slice) / slice
+    local later = (last - last % slice) / slice - moment_slice -- how many slices came after it
+    if later >= 0 and later < size and later <= max_later then
+      max_later = max_later - later
+      -- The cells of moment_slice and of each later slice: in one piece or, across the section's end, in two.
+      local index = moment_slice % size
       local from, to_end = first + 7 * index, math.min(later + 1, size - index)
       local cells = redis.call("GETRANGE", ring, string.format("%d", from), string.format("%d", from + 7 * to_end - 1))
       if to_end <= later then
@@ -233,7 +235,7 @@ if granted > 0 then
     local own = its_slice == slice and its_size == size
     if not own then
       rewrite = true
-      local least = math.huge
+      local min_longer = math.huge
       for k = 1, stored do
         local other, cells = struct.unpack(">I5I2", header, 20 * k - 5)
         if other < 1000 or cells < 1 or cells > 10000 then
@@ -242,7 +244,7 @@ if granted > 0 then
         local longer = (cells - 1) * other - (size - 1) * slice
         if longer < 0 then longer = 1000000000000000 - longer end
         if other == slice and cells == size then longer, own = -1, true end
-        if longer < least then j, least = k, longer end
+        if longer < min_longer then j, min_longer = k, longer end
       end
       if not own then missing[#missing + 1], missing_cells = i, missing_cells + size end
       if stored > 0 then its_slice, its_size, shift, high = struct.unpack(">I5I2I6I6", header, 20 * j - 5) end
@@ -326,8 +328,8 @@ if granted > 0 then
         end
       end
       -- A new window gets a section, as if all that it holds had been granted at the last grant: its total is what it
-      -- holds, and 0 before every slice. Where it would be the ninth, or the cells more than 10000, the ring begins
-      -- anew, with the windows of this call.
+      -- holds, and 0 before every slice. Where it would be the ninth, or the cells more than 10000, the ring is made
+      -- new, with only the windows of this call.
       if stored + #missing > 8 or cells + missing_cells > 10000 then
         stored, cells, missing = 0, 0, {}
         for i = #slices, 1, -1 do missing[#missing + 1] = i end

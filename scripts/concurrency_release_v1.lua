@@ -1,8 +1,8 @@
 -- concurrency_release v1
 --
--- Frees a slot of a concurrency before its lease ends. It answers 1 only if a live lease ended by this
--- call: a lease that had ended, was released before or never was gives 0, and nothing is written. So
--- releasing twice frees no slot of another holder, whose id is another.
+-- Frees a slot of a concurrency before its lease ends. It answers 1 only if this call ended a live
+-- lease. A lease that has ended, was released or never existed gives 0, and nothing is written. Since
+-- ids differ, releasing twice never frees another holder's slot.
 --
 -- KEYS[1]     holders      <prefix>:<limiter>:{<subject>}:cc1
 --

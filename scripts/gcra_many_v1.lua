@@ -1,10 +1,10 @@
 -- gcra_many v1
 --
--- gcra_v1 for up to 64 subjects of one limiter in one call. REPLY goes on with EACH for each
--- key in turn. It is decided as by gcra_v1, twice where it is named twice. One that cannot be
--- decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and the others are decided. If Redis
--- refuses a command, by an ACL for example, the call ends, and keys before this one keep their
--- grants: too much is counted, never too little.
+-- gcra_v1 for up to 64 subjects of one limiter in one call. REPLY goes on with EACH for each key in turn. Each key is
+-- decided as by gcra_v1, and twice if it is named twice. Only granted above 0 is a grant. A key that cannot be
+-- decided has granted -1 (BADSTATE) or -2 (WRONGTYPE); the others are decided. If Redis refuses a command, for
+-- example by an ACL, the call ends with that error, and keys before it keep their grants: too much is counted, never
+-- too little. In a cluster all keys must lie in one slot: different subjects mostly do not.
 --
 -- GROUP[k]    subject      1..64
 -- KEYS[k]     bucket       <prefix>:<limiter>:{<subject>}:gcra1
@@ -18,21 +18,21 @@
 -- REPLY[1]    now          time  0..                     the server's clock at the decision
 -- EACH[1]     granted      int   -2..10000000            permits granted; -1: BADSTATE, -2: WRONGTYPE
 -- EACH[2]     remaining    int   0..10000000             permits that could be granted now
--- EACH[3]     wait         us    0..                     granted: act after this; denied: they come free then
+-- EACH[3]     wait         us    0..                     granted: act then; denied: they come free then; look: for 1
 -- EACH[4]     reset_after  us    0..                     until the bucket is full
 --
 -- ERROR       BADARG       an argument is not an integer in its range
 -- ERROR       WRONGTYPE    granted -2: bucket holds something other than a string
--- ERROR       BADSTATE     granted -1: bucket holds a string that this script did not write
+-- ERROR       BADSTATE     granted -1: bucket holds a string that is not in the layout gcra/1
 --
 -- STATE       gcra/1       as gcra_v1
 -- COMPLEXITY  O(K)         one TIME, then as gcra_v1 for each of K keys
 -- REDIS       5.0
 
 -- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
-local function integer(text, least, most)
+local function integer(text, min, max)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
-  if not n or n < least or n > most then return nil end
+  if not n or n < min or n > max then return nil end
   return n
 end
 
@@ -63,8 +63,8 @@ end
 -- The depth of the bucket is the time in which burst permits come back: the window, if burst is limit.
 local depth, depth_part = window, 0
 if burst ~= limit then depth, depth_part = times(burst, interval, interval_part, limit) end
-local most = 4503599627370496 -- 2^52: a sum of two such lengths is still exact
-if depth > most or depth == most and depth_part > 0 then
+local max_depth = 4503599627370496 -- 2^52: a sum of two such lengths is still exact
+if depth > max_depth or depth == max_depth and depth_part > 0 then
   return redis.error_reply("BADARG burst: want burst * window / limit up to 2^52")
 end
 if permits > burst then return redis.error_reply("BADARG permits: want up to burst") end
@@ -107,7 +107,8 @@ local function decide(bucket)
   local stored = redis.pcall("GET", bucket)
   -- How far the theoretical arrival time lies ahead of now: 0 for a full bucket.
   local ahead, part = 0, 0
-  -- A bucket is believed unless the clock is more than a window and slack before written: no step back explains that.
+  -- A bucket is believed unless the clock is more than a window and slack before written: further back than that is no
+  -- clock step that is believed.
   -- Calls may differ in window, so the widest counts: see STATE. Two are kept; with three different windows the second
   -- may count for longer than its grants, which only delays when a bucket is void.
   local slack = 60000000 -- 60 s, for a step back; written is a clock's time and never a booking's

@@ -1,11 +1,12 @@
 -- gcra v1
 --
--- The generic cell rate algorithm: the continuously refilled token bucket, a smooth
--- rate with a burst. Permits come back one by one, each window / limit after the last;
--- up to burst may be taken at once. Any interval of length d holds at most
--- burst + d * limit / window granted permits, to within a microsecond. The emission interval
--- window / limit is an exact fraction and never rounded, so the rate does not drift. A denied
--- call writes nothing.
+-- The generic cell rate algorithm: the continuously refilled token bucket, a smooth rate with a burst.
+-- Permits come back one by one, each window / limit after the last; up to burst may be taken at once.
+-- Any interval of length d holds at most burst + d * limit / window granted permits, to within a
+-- microsecond. The emission interval window / limit is an exact fraction and never rounded, so the rate
+-- does not drift. First come, first served: nobody gets a permit before those who have booked ahead.
+-- limit, window and burst may change from call to call: the time until the bucket is full stays,
+-- rounded up to a microsecond. A denied call writes nothing.
 --
 -- KEYS[1]     bucket       <prefix>:<limiter>:{<subject>}:gcra1
 --
@@ -17,13 +18,13 @@
 --
 -- REPLY[1]    granted      int   0..10000000             permits granted: 0, or all that were asked for
 -- REPLY[2]    remaining    int   0..10000000             permits that could be granted now
--- REPLY[3]    wait         us    0..                     granted: act after this; denied: they come free then
+-- REPLY[3]    wait         us    0..                     granted: act then; denied: they come free then; look: for 1
 -- REPLY[4]    reset_after  us    0..                     until the bucket is full
 -- REPLY[5]    now          time  0..                     the server's clock at the decision
 --
 -- ERROR       BADARG       an argument is not an integer in its range
 -- ERROR       WRONGTYPE    bucket holds something other than a string
--- ERROR       BADSTATE     bucket holds a string that this script did not write
+-- ERROR       BADSTATE     bucket holds a string that is not in the layout gcra/1
 --
 -- STATE       gcra/1       26 bytes, struct.pack(">I7I3I3I7I6", tat, numerator, limit, written, widest).
 --                          tat + numerator / limit is the theoretical arrival time: when the bucket is
@@ -38,9 +39,9 @@
 
 -- PART arguments: printed by make generate
 -- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
-local function integer(text, least, most)
+local function integer(text, min, max)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
-  if not n or n < least or n > most then return nil end
+  if not n or n < min or n > max then return nil end
   return n
 end
 
@@ -73,8 +74,8 @@ end
 -- The depth of the bucket is the time in which burst permits come back: the window, if burst is limit.
 local depth, depth_part = window, 0
 if burst ~= limit then depth, depth_part = times(burst, interval, interval_part, limit) end
-local most = 4503599627370496 -- 2^52: a sum of two such lengths is still exact
-if depth > most or depth == most and depth_part > 0 then
+local max_depth = 4503599627370496 -- 2^52: a sum of two such lengths is still exact
+if depth > max_depth or depth == max_depth and depth_part > 0 then
   return redis.error_reply("BADARG burst: want burst * window / limit up to 2^52")
 end
 if permits > burst then return redis.error_reply("BADARG permits: want up to burst") end
@@ -119,7 +120,8 @@ local struct = rawget(_G, "struct") or {
 local stored = redis.pcall("GET", bucket)
 -- How far the theoretical arrival time lies ahead of now: 0 for a full bucket.
 local ahead, part = 0, 0
--- A bucket is believed unless the clock is more than a window and slack before written: no step back explains that.
+-- A bucket is believed unless the clock is more than a window and slack before written: further back than that is no
+-- clock step that is believed.
 -- Calls may differ in window, so the widest counts: see STATE. Two are kept; with three different windows the second
 -- may count for longer than its grants, which only delays when a bucket is void.
 local slack = 60000000 -- 60 s, for a step back; written is a clock's time and never a booking's

@@ -25,9 +25,9 @@
 
 -- PART arguments: printed by make generate
 -- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
-local function integer(text, least, most)
+local function integer(text, min, max)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
-  if not n or n < least or n > most then return nil end
+  if not n or n < min or n > max then return nil end
   return n
 end
 
@@ -52,13 +52,13 @@ local function time_from_end(n)
   return moment
 end
 
--- How many entries are later than a time: least to most. Entries are in order, so it halves.
-local function later_than(time, least, most)
-  while least < most do
-    local middle = math.ceil((least + most) / 2)
-    if time_from_end(middle) > time then least = middle else most = middle - 1 end
+-- How many entries are later than a time: min to max. Entries are in order, so it halves.
+local function later_than(time, min, max)
+  while min < max do
+    local middle = math.ceil((min + max) / 2)
+    if time_from_end(middle) > time then min = middle else max = middle - 1 end
   end
-  return least
+  return min
 end
 
 -- Most permits are given back soon, so steps that double look for the entries from the end on.

@@ -8,7 +8,7 @@
 --
 -- ARGV[1]     rate         int   1..1000000              permits in any interval
 -- ARGV[2]     interval     us    1000..31622400000000    until a permit comes back
--- ARGV[3]     scope        int   0..1                    0: all clients together, 1: each by itself
+-- ARGV[3]     scope        int   0..1                    0: all clients together, 1: each alone
 --
 -- REPLY[1]    rate         int   1..1000000              the rate in force
 -- REPLY[2]    interval     us    1000..31622400000000    the interval in force
@@ -23,9 +23,9 @@
 
 -- PART arguments: printed by make generate
 -- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
-local function integer(text, least, most)
+local function integer(text, min, max)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
-  if not n or n < least or n > most then return nil end
+  if not n or n < min or n > max then return nil end
   return n
 end
 

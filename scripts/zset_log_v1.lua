@@ -1,10 +1,13 @@
 -- zset_log v1
 --
--- The sliding-window log in a ZSET: any half-open interval of length window holds at most
--- limit granted permits, to the microsecond. Every request has an id, so a retry after a lost
--- reply is not charged again, and ZREM of its members gives its permits back. First come, first
--- served: nobody gets a permit before those who have booked ahead. A denied call writes
--- nothing. Callers without ids use list_log; ZRANGE shows what is stored.
+-- The sliding-window log in a ZSET: any half-open interval of length window holds at most limit granted permits, to
+-- the microsecond. Every request has an id, so a retry after a lost reply is not charged again, and zset_log_return
+-- gives its permits back. An id is known until its permits leave the window; after that it is charged again. Make
+-- ids yourself: an end user who chooses them is not limited. First come, first served: nobody gets a permit before
+-- those who have booked ahead. A denied call writes nothing. Callers without ids use list_log; ZRANGE shows what is
+-- stored. limit and window may change from call to call. A grant under a shorter window forgets what is older than
+-- that, so callers that alternate between two windows on one key get the longer limit again and again: use two
+-- limiters, or slice_ring.
 --
 -- KEYS[1]     log          <prefix>:<limiter>:{<subject>}:zl1
 --
@@ -16,7 +19,7 @@
 --
 -- REPLY[1]    granted      int   0..500                  permits granted: 0, or all that were asked for
 -- REPLY[2]    remaining    int   0..10000                permits that could be granted now
--- REPLY[3]    wait         us    0..                     granted: act after this; denied: they come free then
+-- REPLY[3]    wait         us    0..                     granted: act then; denied: they come free then; look: for 1
 -- REPLY[4]    reset_after  us    0..                     until the log is empty
 -- REPLY[5]    now          time  0..                     the server's clock at the decision
 --
@@ -24,18 +27,20 @@
 -- ERROR       WRONGTYPE    log holds something other than a sorted set
 -- ERROR       BADSTATE     log holds a score that is not a time in microseconds
 --
--- STATE       zl/1         one member a permit, its score the time it was granted for: <id>, then
---                          <id>||2, <id>||3, ... ZREM of all the members of a call gives its permits
---                          back. Expires when the newest has left the window; set
---                          lazyfree-lazy-expire from 10000 members on
+-- STATE       zl/1         one member a permit, its score the time it was granted for: <id>, then <id>||2,
+--                          <id>||3, ... Give permits back with zset_log_return: after ZREM the expiry
+--                          stays, and a wrong clock is noticed later. Void if the newest is more than a
+--                          window and 120 s ahead of the clock (the longer of the call's window and its
+--                          own). Expires when the newest has left the window; set lazyfree-lazy-expire from
+--                          10000 members on
 -- COMPLEXITY  O(log N)     TIME, ZCARD, ZSCORE, ZCOUNT; a grant removes up to permits + 100 expired members
 -- REDIS       5.0
 
 -- PART arguments: printed by make generate
 -- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
-local function integer(text, least, most)
+local function integer(text, min, max)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
-  if not n or n < least or n > most then return nil end
+  if not n or n < min or n > max then return nil end
   return n
 end
 

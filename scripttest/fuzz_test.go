@@ -619,7 +619,8 @@ func TestFuzzCatches(t *testing.T) {
 			`    redis.call("DEL", bucket) return redis.error_reply("BADSTATE`, "and changed the store"},
 		{gcraV1, "a burst of one more", "local wait = after - depth", "local wait = after - depth - interval",
 			"want at most"},
-		{gcraV1, "no check of what may not be together", "if depth > most", "if depth > 2 * most", "contradict each other"},
+		{gcraV1, "no check of what may not be together", "if depth > max_depth", "if depth > 2 * max_depth",
+			"contradict each other"},
 		{sliceRingV1, "a reply below its range", "math.max(remaining, 0)", "math.max(remaining, 0) - 1",
 			"in the ranges of the header"},
 	} {

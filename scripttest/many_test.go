@@ -237,8 +237,8 @@ func checkLongSearchesEnd(t testing.TB) {
 func logThatLeft(entries int) string { return fmt.Sprintf("t:x:{%d}:ll1", entries) }
 
 // A call for many rings does so much work: 32 for each read, and a half for each slice that begins in any section. A
-// key that needs more is not decided and nothing of it is written; a later one that needs less is. The first key is
-// decided whatever it needs.
+// key that needs more is not decided and nothing of it is written; a later one that needs less is. A key is decided
+// whatever it needs if none before it has worked.
 func (tab table) checkRingWorkEnds(t testing.TB) {
 	const decided, undecided = int64(1), int64(-3)
 	eight := func(permits string) (args string) {
@@ -269,11 +269,14 @@ func (tab table) checkRingWorkEnds(t testing.TB) {
 			[]int64{1, 1, -3}},
 		{"no work is left", 0, []string{"a", "b", "bad"}, "1 1000000 10000 9", []int64{1, 1, -3}},
 		{"the first key", 0, []string{"a", "b"}, "1 1000000 10000 9", []int64{1, 1}},
+		{"a first key that needs more than a call may do", 9950, []string{"idle", "idler"}, "1 1000000 9990 9",
+			[]int64{1, -3}},
+		{"such a key, behind one that needs nothing", 9950, []string{"bad", "idle"}, "1 1000000 9990 9", []int64{-1, 1}},
 	} {
 		h := startHarness(t, true)
 		h.setTime(epoch)
 		for key, windows := range map[string]string{"old": "1000000 9999 9", "older": "1000000 9999 9",
-			"oldest": "1000000 9999 9"} {
+			"oldest": "1000000 9999 9", "idle": "2000000000 10 9", "idler": "2000000000 10 9"} {
 			args := strings.Fields("1 " + windows)
 			if _, failed := h.call(&sliceRingV1Script, false, []string{key}, args); failed != "" {
 				t.Fatal(failed)

@@ -294,7 +294,8 @@ func TestReturnsFindBrokenScripts(t *testing.T) {
 		{fault{"list_log_return", "more than it was asked to", "math.min(later + permits, length)", "length"}, true, true},
 		{fault{"zset_log_return", "the expiry stays", "if fall > 0 then expires_in", "if false then expires_in"},
 			false, true},
-		{fault{"slice_ring_return", "out of the last slice", "(taken - taken % slice) / slice", "(last - last % slice) / slice"}, true, true},
+		{fault{"slice_ring_return", "out of the last slice",
+			"(moment - moment % slice) / slice", "(last - last % slice) / slice"}, true, true},
 	} {
 		t.Run(c.fault.script+"/"+strings.ReplaceAll(c.fault.fault, " ", "_"), func(t *testing.T) {
 			of := lenderWith(t, c.fault)

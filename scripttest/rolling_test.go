@@ -2,6 +2,7 @@ package scripttest_test
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -9,19 +10,26 @@ import (
 	"github.com/sluice-redis/sluice"
 )
 
-// A rolling deployment runs two files on the same keys: callers of the old one and of the new one, in any order. Files
-// of one name and one STATE promise the same answers. Here the timelines of the script's table, with old and new calls
-// interleaved, give the replies and the store that the old file gives alone.
+// A rolling deployment runs two files on the same subjects: callers of the old one and of the new one, in any order.
+// Files of one name and one STATE promise the same answers. Here the timelines of the script's table, with old and new
+// calls interleaved, give the replies and the store that the old file gives alone.
 //
-// sluice.All() says which files there are. Until a script has a second version with its STATE, the new file is a copy
-// of the old one with another comment.
+// sluice.All() says which files there are. Until there is a second version, dummyV2 is one.
 
 // interleaved is how many calls in a row are made with the two files in every order; later ones repeat the order.
 const interleaved = 6
 
+// dummyV2 is a list_log_v2 that differs in one line of the body.
+func dummyV2(t *testing.T) *sluice.Script {
+	t.Helper()
+	v1 := sluice.ListLogV1()
+	v2 := edited(t, &v1, `surplus == 1 and "0" or surplus - 1`, "surplus - 1")
+	v2.Version, v2.File = 2, "list_log_v2.lua"
+	return v2
+}
+
 func TestRollingDeploy(t *testing.T) {
-	pairs := rollingPairs(sluice.All())
-	for _, pair := range pairs {
+	for _, pair := range rollingPairs(append(sluice.All(), *dummyV2(t))) {
 		t.Run(pair.String(), func(t *testing.T) {
 			runs, failures := pair.roll(t)
 			for _, failure := range failures {
@@ -32,31 +40,57 @@ func TestRollingDeploy(t *testing.T) {
 	}
 }
 
+// A deployment rolls to v2 and goes back, under twice the calls that the limit admits. Versions of one STATE share the
+// limit. With another STATE each has a key and a limit of its own: any window that has calls of both may hold one limit
+// more, and no other window does.
+func TestRollingAndBack(t *testing.T) {
+	const limit, window, phase = 5, 10, 30 // seconds
+	v1 := sluice.ListLogV1()
+	for state, mixed := range map[string]int{"ll/1": limit, "ll/2": 2 * limit} {
+		t.Run(state, func(t *testing.T) {
+			old, new := &v1, dummyV2(t)
+			new.State = state
+			on := startHarness(t, false)
+			phases := [5][2]*sluice.Script{{old, old}, {old, new}, {new, new}, {new, old}, {old, old}}
+			var grants [len(phases) * phase]int // in each second
+			most := map[bool]int{}              // in a window, by whether it has calls of both
+			for second := range grants {
+				on.setTime(epoch + int64(second)*1e6)
+				for _, script := range phases[second/phase] {
+					key := "s:login:{ada}:" + strings.ReplaceAll(script.State, "/", "")
+					reply, _ := on.call(script, false, []string{key}, []string{"5", "10000000", "1", "0"})
+					grants[second] += int(reply[0])
+				}
+				both := second/phase%2 == 1 || second > phase && second%phase < window-1
+				held := 0
+				for _, n := range grants[max(0, second-window+1) : second+1] {
+					held += n
+				}
+				most[both] = max(most[both], held)
+			}
+			if want := map[bool]int{false: limit, true: mixed}; !maps.Equal(most, want) {
+				t.Errorf("most permits in a window without and with calls of both: %v, want %v", most, want)
+			}
+		})
+	}
+}
+
 // A rolling is two files that callers use at the same time.
 type rolling struct{ old, new *sluice.Script }
 
 func (r rolling) String() string { return r.old.File + " and " + r.new.File }
 
-// rollingPairs are every two files of one name and STATE, each with a copy of itself that has another comment.
+// rollingPairs are every two files of one name and STATE.
 func rollingPairs(scripts []sluice.Script) (pairs []rolling) {
 	for i := range scripts {
-		old := &scripts[i]
-		pairs = append(pairs, rolling{old, commented(old)})
 		for k := range scripts {
-			if new := &scripts[k]; new.Name == old.Name && new.State == old.State && new.Version > old.Version {
+			old, new := &scripts[i], &scripts[k]
+			if new.Name == old.Name && new.State == old.State && new.Version > old.Version {
 				pairs = append(pairs, rolling{old, new})
 			}
 		}
 	}
 	return pairs
-}
-
-func commented(script *sluice.Script) *sluice.Script {
-	copied := *script
-	copied.File = strings.TrimSuffix(script.File, ".lua") + " with another comment"
-	copied.Source = strings.Replace(script.Source, "\n--\n", ", with another comment\n--\n", 1)
-	copied.SHA1 = sha1Hex(copied.Source)
-	return &copied
 }
 
 // roll runs the interleavings of every timeline, and says how many there were and what differed.
@@ -176,25 +210,15 @@ func TestRollingDeployCatches(t *testing.T) {
 	}
 }
 
-// The day a second version comes it is in the pairs, with both copies.
+// A version with another STATE, and a script of another name, are no pair.
 func TestRollingPairs(t *testing.T) {
-	one := sluice.Script{Name: "a", Version: 1, File: "a_v1.lua", State: "a/1", Source: "-- a v1\n--\n"}
+	one := sluice.Script{Name: "a", Version: 1, File: "a_v1.lua", State: "a/1"}
 	two, other, another := one, one, one
 	two.Version, two.File = 2, "a_v2.lua"
 	other.Version, other.File, other.State = 3, "a_v3.lua", "a/2"
 	another.Name, another.File = "a_set", "a_set_v1.lua"
-	var got []string
-	for _, pair := range rollingPairs([]sluice.Script{one, two, other, another}) {
-		got = append(got, pair.String())
-		if pair.new.Version == pair.old.Version && pair.new.Source == pair.old.Source {
-			t.Errorf("%s: the same bytes twice", pair)
-		}
-	}
-	want := []string{
-		"a_v1.lua and a_v1 with another comment", "a_v1.lua and a_v2.lua", "a_v2.lua and a_v2 with another comment",
-		"a_v3.lua and a_v3 with another comment", "a_set_v1.lua and a_set_v1 with another comment",
-	}
-	if !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
+	got := rollingPairs([]sluice.Script{one, two, other, another})
+	if len(got) != 1 || got[0].String() != "a_v1.lua and a_v2.lua" {
+		t.Errorf("got %v, want a_v1.lua and a_v2.lua only", got)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-redis/sluice/scripttest"
 )
 
-// taken permits -> returned
+// moment permits -> returned
 var sliceRingReturnV1 = table{
 	script: &sliceRingReturnV1Script,
 	keys:   []string{"t:x:{u}:sr1"},
@@ -213,11 +213,11 @@ var sliceRingReturnV1 = table{
 func checkReturnToDamagedRingEnds(t testing.TB) {
 	back := compile(t, sliceRingReturnV1Script.File, sliceRingReturnV1Script.Source)
 	sliceRingV1.eachDamagedRing(t, func(name string, r *scripttest.Redis, _ func(slice int64) scripttest.Result) {
-		for _, taken := range []int{5000, 3999, 2000, 9000} {
+		for _, moment := range []int{5000, 3999, 2000, 9000} {
 			before := r.Snapshot()
-			result := back.Run(r, []string{ringKey}, []string{strconv.Itoa(epoch + taken), "2"})
+			result := back.Run(r, []string{ringKey}, []string{strconv.Itoa(epoch + moment), "2"})
 			if granted(&sliceRingReturnV1Script, nil, result) == 0 && r.Snapshot() != before {
-				t.Errorf("%s, taken at %d: %v and the store changed", name, taken, result.Err)
+				t.Errorf("%s, of %d: %v and the store changed", name, moment, result.Err)
 			}
 		}
 	})
@@ -231,9 +231,9 @@ func TestReturnsGrantNothingExtra(t *testing.T) {
 	}
 }
 
-// Given back to another slice than that in which they were taken, more is kept.
+// Given back to another slice than that in which they were granted, more is kept.
 func TestReturnsToTheLastSliceGrantExtra(t *testing.T) {
-	toLast := edited(t, &sliceRingReturnV1Script, "(taken - taken % slice) / slice", "(last - last % slice) / slice")
+	toLast := edited(t, &sliceRingReturnV1Script, "(moment - moment % slice) / slice", "(last - last % slice) / slice")
 	if found := maxKept(t, toLast); found <= keepLimit {
 		t.Errorf("at most %d in a window: the audit does not see what is wrong", found)
 	}

@@ -121,36 +121,39 @@ var tokenBucketV1 = table{
 		unreadableConfig,
 		{"unreadable permits", []line{
 			{"0s", "!RPUSH $2 x", "1"},
-			{"0s", "2 10s 0 1 0", badPermits},
+			{"0s", "2 10s 0 1 0", badAll},
 			{"", "!DEL $2", "1"},
 			{"", "!RPUSH $2 0123456789012345678", "1"},
-			{"0s", "2 10s 0 1 0", badPermits},
+			{"0s", "2 10s 0 1 0", badAll},
 			{"", "!DEL $2", "1"},
 			{"", "!RPUSH $2 012345678901234567890", "1"},
-			{"0s", "2 10s 0 1 0", badPermits},
+			{"0s", "2 10s 0 1 0", badAll},
 			{"", "!DEL $2", "1"},
 			{"", "!RPUSH $2 x entry:@0s:0:1", "2"},
-			{"0s", "3 10s 0 1 0", badPermits},
-			{"0s", "3 10s 0 0 0", badPermits},
+			{"0s", "3 10s 0 1 0", badAll},
+			{"0s", "3 10s 0 0 0", badAll},
 			{"20s", "3 10s 0 1 0", "1 2 0 10s 3 10s"},
+			{"", "!DEL $1 $2", "2"},
+			{"", "!RPUSH $3 x", "1"},
+			{"20s", "3 10s 1 1 0", strings.Replace(badAll, "all", "by_client", 1)},
 		}},
 		{"running totals that fall, count nothing or are past 2^53", []line{
 			{"0s", "!RPUSH $2 entry:@-2s:50:8 entry:@-1s:0:1", "2"},
-			{"0s", "10 10s 0 10 0", badPermits},
-			{"0s", "10 10s 0 0 0", badPermits},
+			{"0s", "10 10s 0 10 0", badAll},
+			{"0s", "10 10s 0 0 0", badAll},
 			{"", "!DEL $2", "1"},
 			{"0s", "!RPUSH $2 entry:@-1s:0:0", "1"},
-			{"0s", "10 10s 0 1 0", badPermits},
+			{"0s", "10 10s 0 1 0", badAll},
 			{"", "!DEL $2", "1"},
 			{"0s", "!RPUSH $2 entry:@-1s:9007199254740991:1", "1"},
-			{"0s", "10 10s 0 1 0", badPermits},
+			{"0s", "10 10s 0 1 0", badAll},
 		}},
 		{"running totals that overlap", []line{
 			{"0s", "!RPUSH $2 entry:@-2s:0:65 entry:@-1s:48:1", "2"},
-			{"0s", "10 10s 0 1 0", badPermits},
+			{"0s", "10 10s 0 1 0", badAll},
 			{"", "!DEL $2", "1"},
 			{"0s", "!RPUSH $2 entry:@-3s:0:1 entry:@-2s:0:8 entry:@-1s:1:2", "3"},
-			{"0s", "3 10s 0 3 0", badPermits},
+			{"0s", "3 10s 0 3 0", badAll},
 		}},
 		{"a clock three years back keeps the config", []line{
 			{"0s", "2 10s 0 1 0", "1 1 0 10s 2 10s"},
@@ -160,7 +163,7 @@ var tokenBucketV1 = table{
 	}...),
 }
 
-const badPermits = "BADSTATE permits: want times and packed running totals"
+const badAll = "BADSTATE all: want times and packed running totals"
 
 var unreadableConfig = timeline{"an unreadable config is left alone", func() (lines []line) {
 	for _, fields := range []string{
@@ -226,13 +229,13 @@ var tokenBucketV1Edges = []timeline{
 		{"", "!LLEN $2", "1"},
 		{"", "!DEL $2", "1"},
 		{"", "!RPUSH $2 entry:9007199254740992:0:2", "1"},
-		{"0s", "2 10s 0 1 0", badPermits},
+		{"0s", "2 10s 0 1 0", badAll},
 		{"", "!DEL $2", "1"},
 		{"", "!RPUSH $2 entry:72057594037927936:0:2", "1"},
-		{"0s", "2 10s 0 1 0", badPermits},
+		{"0s", "2 10s 0 1 0", badAll},
 		{"", "!DEL $2", "1"},
 		{"", "!RPUSH $2 entry:18446744073709551615:0:2", "1"},
-		{"0s", "2 10s 0 1 0", badPermits},
+		{"0s", "2 10s 0 1 0", badAll},
 	}},
 	{"times and running totals of every size", func() (lines []line) {
 		for _, before := range []int64{255, 256, 65535, 1<<24 - 1, 1<<32 + 255, 1<<40 + 3, 1<<48 - 1, 1<<52 + 12345} {
@@ -250,7 +253,7 @@ var tokenBucketV1Edges = []timeline{
 		{"0s", "9 10s 0 0 0", "0 8 0 9s 9 10s"},
 		{"", "!DEL $2", "1"},
 		{"", fmt.Sprintf("!RPUSH $2 entry:@-1s:%d:1", int64(1<<56)), "1"},
-		{"0s", "9 10s 0 0 0", badPermits},
+		{"0s", "9 10s 0 0 0", badAll},
 		{"", "!DEL $2", "1"},
 		{"", "!RPUSH $2 entry:@-1s:0:16777217", "1"},
 		{"0s", "9 10s 0 0 0", "0 0 9s 9s 9 10s"},
@@ -268,18 +271,18 @@ var tokenBucketV1Edges = []timeline{
 	}},
 	{"a running total beyond the newest", []line{
 		{"0s", "!RPUSH $2 entry:@-3s:0:1 entry:@-2s:1:100 entry:@-1s:2:1", "3"},
-		{"0s", "3 10s 0 2 0", badPermits},
+		{"0s", "3 10s 0 2 0", badAll},
 		{"0s", "3 10s 0 1 0", "0 0 7s 9s 3 10s"},
 	}},
 	{"an unreadable entry that decides", []line{
 		{"0s", "9 10s 0 1 0", "1 8 0 10s 9 10s"},
 		{"1s", "!RPUSH $2 unreadable entry:@2s:8:1", "3"},
-		{"3s", "9 10s 0 8 0", badPermits},
+		{"3s", "9 10s 0 8 0", badAll},
 		{"3s", "9 10s 0 1 0", "0 0 7s 9s 9 10s"},
 		{"", "!LLEN $2", "3"},
 		{"", "!DEL $2", "1"},
 		{"10s", "!RPUSH $2 entry:@0s:0:1 unreadable entry:@2s:8:1", "3"},
-		{"10s", "9 10s 0 1 0", badPermits},
+		{"10s", "9 10s 0 1 0", badAll},
 		{"9s", "9 10s 0 1 0", "0 0 1s 3s 9 10s"},
 	}},
 }

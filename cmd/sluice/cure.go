@@ -17,7 +17,8 @@ func cureFor(err error) string {
 		return "it is safe to run the same command again"
 	}
 	if errors.Is(err, errNoBucket) {
-		return "give the subject an override in the policy file, until a time (docs/policy.md); sluice reset unblocks it once"
+		return "give the subject an override in the policy file, until a time (docs/policy.md); sluice reset unblocks it " +
+			"once. A token_bucket that has granted nothing yet wants --new"
 	}
 	if errors.Is(err, loader.ErrNotLoaded) {
 		return "run sluice load with the same --redis, --cluster or --sentinel, " +

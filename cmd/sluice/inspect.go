@@ -8,13 +8,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sluice-redis/sluice/cmd/sluice/internal/stored"
 	"github.com/sluice-redis/sluice/loader"
-	"github.com/sluice-redis/sluice/policy"
 )
 
 // maxKeys is how many keys of a subject inspect shows.
@@ -50,9 +48,12 @@ func (a app) inspect(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	if len(others) == 1 && f.file == "" {
-		if key, ok := stored.ParseKey(others[0]); ok {
+	if len(others) == 1 {
+		switch key, ok := stored.ParseKey(others[0]); {
+		case ok && f.file == "":
 			return a.inspectKey(ctx, f, key)
+		case ok:
+			return usagef("--policy wants a limiter and a subject, not a key")
 		}
 	}
 	of, err := a.named(f.subjectFlags, others)
@@ -82,7 +83,10 @@ func (a app) inspectSubject(ctx context.Context, f inspectFlags, of limited) err
 	defer release()
 	found := a.search(ctx, rdb, begin)
 	var keys []stored.Key
-	notes := f.take(of)
+	notes, err := f.take(of)
+	if err != nil {
+		return err
+	}
 	var unread error
 	ids := 0
 	for _, text := range found.keys {
@@ -105,7 +109,7 @@ func (a app) inspectSubject(ctx context.Context, f inspectFlags, of limited) err
 	}
 	if len(found.keys) == 0 && found.missed == nil {
 		if unread = errNothing; !f.json {
-			return a.nothingStored(ctx, f.subjectFlags, of, found)
+			return a.nothingStored(ctx, f.subjectFlags, of, found, notes)
 		}
 	}
 	err = cmp.Or(f.show(ctx, a, rdb, keys, notes), unread)
@@ -116,33 +120,24 @@ func (a app) inspectSubject(ctx context.Context, f inspectFlags, of limited) err
 	return errors.Join(missed, err)
 }
 
-// take takes the limits of a policy file, if none were given. It returns what is to be said of them.
-func (f *inspectFlags) take(of limited) (notes []string) {
-	p := of.policy
-	if p == nil {
-		return nil
+// take takes the limits of a policy file. It returns what is to be said of them.
+func (f *inspectFlags) take(of limited) (notes []string, err error) {
+	if of.policy == nil {
+		return nil, nil
 	}
-	f.script = p.Script
-	if p.Mode == policy.Shadow {
-		notes = append(notes, "the limit is in shadow: a denial is only reported")
-	}
-	rates := p.Rates
-	for _, o := range p.Overrides {
-		if o.Subject == of.name && o.Active(time.Now()) {
-			notes, rates = append(notes, "an override is in force: "+overrideText(o)), o.Rates
-		}
-	}
+	f.script = of.policy.Script
+	rates, notes := of.says()
 	switch {
+	case rates == nil && f.limits == nil:
+		notes = append(notes, "the limit is that of the plan, "+strings.Join(ratesOf(of.policy), "; ")+": add it by --limit")
+	case rates == nil || rates[0].Permits == 0:
 	case f.limits != nil:
-	case rates == nil:
-		notes = append(notes, "the limit is that of the plan, "+strings.Join(ratesOf(p), "; ")+": add it by --limit")
-	case rates[0].Permits == 0:
-		notes = append(notes, "every call is refused: the limit is "+rateList(rates))
+		return nil, usagef("the file has the limit %s: leave --limit out", rateList(rates))
 	default:
 		f.limits, f.from = rates, f.file
 		f.burst = cmp.Or(f.burst, rates[0].Permits)
 	}
-	return notes
+	return notes, nil
 }
 
 // rights is the cure if the user may not do what is needed.

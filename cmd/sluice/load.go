@@ -220,10 +220,23 @@ func (d deployment) absent(ctx context.Context, rdb *redis.Client, script sluice
 // lacks reports whether the node does not have the script, or not in these bytes.
 func (p placement) lacks() bool { return p.state == stateMissing || p.state == stateAltered }
 
+// placements prints a row for each script on each node. Of several nodes, one whose scripts are alike has one row.
 func (s screen) placements(all []placement) {
 	var t table
 	t.head("node", "role", "script", "sha", "state")
-	for _, p := range all {
+	for i, n := 0, 0; i < len(all); i += n {
+		p := all[i]
+		n = slices.IndexFunc(all[i:], func(q placement) bool { return q.node != p.node })
+		if n < 0 {
+			n = len(all) - i
+		}
+		first := i == 0 || all[i-1].node != p.node
+		alike := !slices.ContainsFunc(all[i:i+n], func(q placement) bool { return q.state != p.state })
+		if first && alike && 1 < n && n < len(all) {
+			p.script, p.sha = fmt.Sprintf("all %d", n), ""
+		} else {
+			n = 1
+		}
 		as := green
 		if p.lacks() || p.state == stateFailed {
 			as = red

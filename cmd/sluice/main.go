@@ -4,6 +4,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"embed"
 	"errors"
@@ -66,7 +67,7 @@ func commands() []command {
 		{name: "set-rate", summary: "set the rate of one subject of a token_bucket", run: app.setRate},
 		{name: "policy", summary: "limits in a file: check, explain, and replay an access log", run: app.policy},
 		{name: "help", summary: "this text, or that of one command", run: app.help},
-		{name: "version", summary: "the version of this program", run: app.version},
+		{name: "version", summary: "version, commit and Go of this program, and the sums of its scripts", run: app.version},
 	}
 }
 
@@ -200,15 +201,27 @@ func (a app) version(_ context.Context, args []string) error {
 	if err := parseOnlyFlags(newFlags("version"), args); err != nil {
 		return err
 	}
-	fmt.Fprintf(a.stdout, "sluice %s, %d scripts, %s\n", moduleVersion(), len(sluice.All()), runtime.Version())
+	fmt.Fprintf(a.stdout, "sluice %s, %s\n", built(), runtime.Version())
+	for _, script := range sluice.All() {
+		fmt.Fprintf(a.stdout, "%s  %s\n", script.SHA1, script.File)
+	}
+	for _, library := range sluice.Libraries() {
+		fmt.Fprintf(a.stdout, "%s  %s\n", library.SHA1, library.File)
+	}
 	return nil
 }
 
-// moduleVersion returns the version recorded by the go command: "(devel)" for a build from a checkout.
-func moduleVersion() string {
+// built returns the version that the go command recorded and, of a build from a checkout, the commit.
+func built() string {
 	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "" {
+	if !ok {
 		return "(devel)"
 	}
-	return info.Main.Version
+	text := cmp.Or(info.Main.Version, "(devel)")
+	for _, setting := range info.Settings {
+		if setting.Key == "vcs.revision" {
+			text += ", commit " + setting.Value
+		}
+	}
+	return text
 }

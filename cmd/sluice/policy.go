@@ -206,7 +206,7 @@ func scriptReason(p *policy.Policy) string {
 	return p.Script + ", chosen: list_log holds at most 1000000 permits"
 }
 
-// Bytes that a key takes in Redis, its name and entry included; docs/benchmarks.md has how they were measured.
+// Bytes that a key takes in Redis, its name and entry included; docs/operations.md has how they were measured.
 const (
 	keyBytes     = 280
 	permitBytes  = 10.1 // list_log
@@ -244,7 +244,7 @@ func memoryOf(p *policy.Policy, cells int64) string {
 	case "slice_ring":
 		bytes += sliceBytes * cells
 	}
-	return "up to " + size(bytes) + " of Redis for each key"
+	return "about " + size(bytes) + " of Redis for each key"
 }
 
 // countsOf says of a slice_ring how long a permit counts in each window, and how many slices a plan has at most.

@@ -65,7 +65,7 @@ func TestPolicyCheckMemory(t *testing.T) {
 		memory = strings.Join(words[len(words)-2:], " ")
 		script += " " + strings.Join(words[:len(words)-2], " ")
 		if !strings.Contains(got.stdout, "script     "+script+"\n") ||
-			!strings.Contains(got.stdout, "memory     up to "+memory+" of Redis") {
+			!strings.Contains(got.stdout, "memory     about "+memory+" of Redis") {
 			t.Errorf("%s: no %q with %q in\n%s%s", rates, script, memory, got.stdout, got.stderr)
 		}
 	}

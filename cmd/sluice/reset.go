@@ -42,7 +42,8 @@ func (a app) reset(ctx context.Context, args []string) error {
 	}
 	r := remover{screen: newScreen(a.stdout), resetFlags: f, rdb: rdb}
 	if len(found.keys) == 0 && found.missed == nil {
-		return a.nothingStored(ctx, f.subjectFlags, of, found)
+		_, notes := of.says()
+		return a.nothingStored(ctx, f.subjectFlags, of, found, notes)
 	}
 	r.printf("%s on %s\n", r.paint(bold, found.pattern), found.node)
 	r.stray = noBucket(found.keys)

@@ -122,7 +122,7 @@ func TestResetClaimsNothing(t *testing.T) {
 func TestServerSetRate(t *testing.T) {
 	rdb, env := started(t)
 	const key = "sluice:sms:{acme}:tb1"
-	got := runLine(env, "set-rate sms acme 5/1m30s")
+	got := runLine(env, "set-rate --new sms acme 5/1m30s")
 	wantText(t, got, exitDone, `^key sluice:sms:\{acme\}:tb1 on \S+\nbefore: no rate was stored: check`,
 		`\nin force: 5 in 1m30s, all clients together\n`, "this is the rate of acme alone")
 	wantNarrow(t, "set-rate", got.stdout)
@@ -140,7 +140,7 @@ func TestServerSetRate(t *testing.T) {
 	wantText(t, runLine(env, "set-rate sms acme 3/1s"), exitDone, "before: the stored rate was damaged\n", "in force")
 	must(t, rdb.Set(background, key, "x", 0).Err())
 	wantText(t, runLine(env, "set-rate sms acme 3/1s"), exitFailed, "WRONGTYPE")
-	wantText(t, runLine(env, "set-rate sms a{b 3/1s --prefix shop"), exitDone, `key shop:sms:\{a%7Bb\}:tb1 on`)
+	wantText(t, runLine(env, "set-rate --new sms a{b 3/1s --prefix shop"), exitDone, `key shop:sms:\{a%7Bb\}:tb1 on`)
 }
 
 // TestServerSetRateOtherScript refuses a limiter that is no token_bucket, also for subjects without state and beside a
@@ -162,6 +162,7 @@ func TestServerSetRateOtherScript(t *testing.T) {
 	for _, subject := range []string{"ada", "bob"} {
 		wantText(t, runLine(env, "set-rate login "+subject+" 50/1m"), exitFailed, refused)
 	}
+	wantText(t, runLine(env, "set-rate other ada 50/1m"), exitFailed, `no permits of a token_bucket (.|\n)*wants --new`)
 	wantText(t, runLine(env, "inspect login ada"), exitDone, "config: the rate")
 	wantText(t, runLine(env, "reset login ada"), exitDone, "removed 2 keys\n$")
 	_, err = ring.Allow(background, "ada")
@@ -175,7 +176,7 @@ func TestServerSetRateOtherScript(t *testing.T) {
 // TestServerSetRateRights takes the rights that the help names away one by one.
 func TestServerSetRateRights(t *testing.T) {
 	rdb, _ := started(t)
-	line := "set-rate --redis=redis://night:secret@" + rdb.Options().Addr + " sms acme 5/1m"
+	line := "set-rate --new --redis=redis://night:secret@" + rdb.Options().Addr + " sms acme 5/1m"
 	rules := helpRules(t, usageOf("set-rate"))
 	for _, refused := range []string{"script|load", "evalsha", "hmget", "exists", "scan", "time", "hset",
 		"persist"} {
@@ -206,7 +207,7 @@ func TestSetRateLostReply(t *testing.T) {
 		}
 		return "garbage\r\n"
 	})
-	got := sluiceRun(nil, "set-rate", "--redis", addr, "sms", "acme", "5/1m")
+	got := sluiceRun(nil, "set-rate", "--new", "--redis", addr, "sms", "acme", "5/1m")
 	wantText(t, got, exitFailed, "may or may not be set", "cure: it is safe to run the same command again")
 	if strings.Contains(got.stdout, "in force") {
 		t.Errorf("%s%s", got.stdout, got.stderr)
@@ -229,7 +230,7 @@ func TestServerClusterWrites(t *testing.T) {
 	for addr, subject := range ownersIn(t, func(subject string) outcome {
 		return runLine(nil, "reset --cluster="+all+" try "+subject)
 	}) {
-		sluiceDone(t, nil, "set-rate try "+subject+" 3/1s"+as)
+		sluiceDone(t, nil, "set-rate --new try "+subject+" 3/1s"+as)
 		grants(t, rdb, "try", subject)
 		wantText(t, runLine(nil, "reset --config try "+subject+as), exitDone, "on "+addr, "removed 2 keys\n$")
 	}

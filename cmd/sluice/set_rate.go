@@ -18,6 +18,7 @@ func (a app) setRate(ctx context.Context, args []string) error {
 	flags := f.register("set-rate")
 	prefix := flags.String("prefix", "sluice", "")
 	perClient := flags.Bool("per-client", false, "")
+	isNew := flags.Bool("new", false, "")
 	others, err := parseFlags(flags, args)
 	if err == nil {
 		err = wantSubject(others, "a rate, as in 50/1s")
@@ -42,7 +43,7 @@ func (a app) setRate(ctx context.Context, args []string) error {
 	if err != nil {
 		return fmt.Errorf("asking %s: %w", rdb.Options().Addr, err)
 	}
-	if err := a.wantBucket(ctx, rdb, begin, *prefix+":"+others[0]+":{*", found[0].Exists); err != nil {
+	if err := a.wantBucket(ctx, rdb, begin, *prefix+":"+others[0]+":{*", found[0].Exists, *isNew); err != nil {
 		return err
 	}
 	before := "no rate was stored: check limiter and subject"
@@ -75,9 +76,9 @@ func (a app) setRate(ctx context.Context, args []string) error {
 var errNoBucket = errors.New("only a token_bucket reads a rate from Redis; nothing was written")
 
 // wantBucket refuses a subject with state of another script and no permits of a token_bucket. If no rate is stored for
-// the subject, so it does with all subjects of the limiter on the server together. A rate alone proves nothing, because
-// set-rate may have written it.
-func (a app) wantBucket(ctx context.Context, rdb *redis.Client, begin, limiter string, known bool) error {
+// the subject, so it does with all subjects of the limiter on the server together, and if nothing is stored of them,
+// unless the limiter is new. A rate alone proves nothing, because set-rate may have written it.
+func (a app) wantBucket(ctx context.Context, rdb *redis.Client, begin, limiter string, known, isNew bool) error {
 	other, bucket := "", false
 	add := func(keys []string) error {
 		for _, text := range keys {
@@ -104,8 +105,12 @@ func (a app) wantBucket(ctx context.Context, rdb *redis.Client, begin, limiter s
 			return fmt.Errorf("asking %s: %w", rdb.Options().Addr, err)
 		}
 	}
-	if other != "" && !bucket {
+	switch {
+	case bucket:
+	case other != "":
 		return fmt.Errorf("%s: %w", other, errNoBucket)
+	case !known && !isNew:
+		return fmt.Errorf("no permits of a token_bucket are stored under %s: %w", limiter, errNoBucket)
 	}
 	return nil
 }

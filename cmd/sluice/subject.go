@@ -9,8 +9,10 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/sluice-redis/sluice/cmd/sluice/internal/stored"
+	"github.com/sluice-redis/sluice/loader"
 	"github.com/sluice-redis/sluice/policy"
 )
 
@@ -43,6 +45,7 @@ func (a app) named(f subjectFlags, args []string) (limited, error) {
 	}
 	file, err := a.readPolicies(f.file)
 	if err != nil {
+		newScreen(a.stderr).printf("without --policy, name the subject as it is stored: sluice top lists them\n")
 		return limited{}, err
 	}
 	at := slices.IndexFunc(file.Policies, func(p *policy.Policy) bool { return p.Name == args[0] })
@@ -59,17 +62,50 @@ func (a app) named(f subjectFlags, args []string) (limited, error) {
 	return limited{p.Name, name, p}, nil
 }
 
+// says returns the limits that the policy file has for the subject, nil if its plan decides, and what is to be said of
+// them.
+func (of limited) says() (rates []loader.Limit, notes []string) {
+	p := of.policy
+	if p == nil {
+		return nil, nil
+	}
+	rates = p.Rates
+	for _, o := range p.Overrides {
+		switch {
+		case o.Subject != of.name:
+		case o.Active(time.Now()):
+			rates, notes = o.Rates, append(notes, "the file has an override: "+overrideText(o)+"; then "+
+				strings.Join(ratesOf(p), "; "))
+		default:
+			notes = append(notes, "an override in the file has ended: "+overrideText(o))
+		}
+	}
+	if rates != nil && rates[0].Permits == 0 {
+		notes = append(notes, "every call is refused: the limit is "+rateList(rates)+"; a reset does not help")
+	}
+	if p.Mode == policy.Shadow {
+		notes = append(notes, "the limit is in shadow: a denial is only reported")
+	}
+	return rates, notes
+}
+
 // errNothing ends a command that has found nothing, and has said so.
 var errNothing = errors.New("nothing is stored")
 
 // maxSimilar is how many keys, or limiters, are shown in place of what is not stored.
 const maxSimilar = 10
 
-// nothingStored says that a complete search has found nothing, and what is stored in its place. It returns errNothing.
-func (a app) nothingStored(ctx context.Context, f subjectFlags, of limited, found search) error {
+// nothingStored says that a complete search has found nothing, what the policy file says, and what is stored in its
+// place. It returns errNothing.
+func (a app) nothingStored(ctx context.Context, f subjectFlags, of limited, found search, notes []string) error {
 	s := newScreen(a.stdout)
 	s.printf("nothing is stored under %s on %s\n", found.pattern, found.node)
-	s.printf("this limiter refuses nothing there, if the names are right: they are exact\n")
+	if rates, _ := of.says(); rates == nil || rates[0].Permits > 0 {
+		s.printf("this limiter refuses nothing there, if the names are right: they are exact\n")
+	}
+	for _, note := range notes {
+		s.printf("note: %s\n", note)
+	}
 	t, err := a.target(f.target)
 	if err != nil {
 		return err
@@ -122,6 +158,8 @@ func (a app) nothingStored(ctx context.Context, f subjectFlags, of limited, foun
 			return rank[isSimilar(of.limiter, a)] - rank[isSimilar(of.limiter, b)]
 		})
 		others("nothing is stored of limiter "+of.limiter+". Limiters are", names)
+	case err == nil:
+		s.printf("nothing is stored that begins with %s: are --prefix and the database right?\n", f.prefix)
 	}
 	if f.file == "" {
 		s.printf("--policy FILE makes the subject as a policy file does: of an address its /64, say\n")

@@ -48,11 +48,12 @@ func TestServerNamed(t *testing.T) {
 		{"inspect login 2001:db8:1:2:3::4", exitNothing,
 			`stored are:\n  login 2001:db8:1:2::/64 \(list_log_v1\)\n--policy FILE makes the subject`},
 		{"inspect --policy FILE login 2001:db8:1:2:3::4", exitDone, // its override has ended
-			`limit      2/1m, \S+limits.yaml: Redis does not store it\n  now        refused: `},
+			`limit      2/1m, \S+limits.yaml: Redis does not store it\n  now        refused: .* \(..:..:.. UTC\)\n` +
+				`(.|\n)*note: an override in the file has ended: 9/1m until 2001-`},
 		{"inspect --policy FILE login 2001:db8:9::7", exitDone, `limit      9/1m, (.|\n)*a permit is granted now\n` +
-			`(.|\n)*note: an override is in force: 9/1m until 2999-01-01 00:00:00 UTC \(he called\)\n`},
-		{"inspect --policy FILE login 2001:db8:9:9::7", exitDone, `note: every call is refused: the limit is 0/1m\n`},
-		{"inspect --policy FILE login 2001:db8:9::7 --limit 2/1m", exitDone, `limit      2/1m, as given(.|\n)*refused`},
+			`(.|\n)*note: the file has an override: 9/1m until 2999-01-01 00:00:00 UTC \(he called\); then 2/1m\n`},
+		{"inspect --policy FILE login 2001:db8:9:9::7", exitDone, `note: every call is refused: the limit is 0/1m; a reset does not help\n`},
+		{"inspect --policy FILE login 2001:db8:9::7 --limit 2/1m", exitUsage, "the file has the limit 9/1m: leave --limit out"},
 		{"inspect --policy FILE api ada@example.com", exitDone,
 			`note: the limit is that of the plan, free: 60/1m; pro: 90/1m, 900/1h: add it by --limit\n`},
 		{"inspect --policy FILE sms ada", exitDone, `  now        refused(.|\n)*note: the limit is in shadow`},
@@ -60,14 +61,18 @@ func TestServerNamed(t *testing.T) {
 			`doubt      the policy file has slice_ring, which does not read this key\n$`},
 		{"inspect --policy FILE logni 192.0.2.7", exitUsage, `no limit "logni": want one of login, api, sms, pair`},
 		{"inspect --policy FILE login ada", exitUsage, `the subject is "ada": want an address, for ip\(request.ip, 64\)`},
-		{"inspect --policy FILE sluice:login:{ada}:ll1", exitUsage, "want a limiter and a subject"},
+		{"inspect --policy FILE sluice:login:{ada}:ll1", exitUsage, "wants a limiter and a subject, not a key"},
 		{"inspect --policy FILE login 192.0.2.7", exitNothing, `of limiter login 3 keys are stored, for no similar`},
 		{"inspect logni 192.0.2.7", exitNothing, `nothing is stored of limiter logni. Limiters are:\n  login\n  api\n`},
 		{"inspect sms ada@example.com", exitNothing, `stored are:\n  api ada@example.com \(slice_ring_v1\)\n  sms ada`},
 		{"reset login 2001:db8:1:2:3::4", exitNothing, `stored are:\n  login 2001:db8:1:2::/64`},
 		{"reset --policy FILE --dry-run login 2001:db8:1:2:3::4", exitDone, `would go  sluice:login:\{2001:db8:1:2::/64\}`},
 		{"reset --policy FILE login 2001:db8:1:2:3::4", exitDone, `removed   sluice:login:\{2001:db8:1:2::/64\}:ll1`},
-		{"reset --policy FILE login 2001:db8:1:2:3::4", exitNothing, `^nothing is stored under `},
+		{"reset --policy FILE login 2001:db8:1:2:3::4", exitNothing, `^nothing is stored under .*\nthis limiter refuses nothing`},
+		{"reset login 2001:db8:9:9::/64", exitDone, "removed 1 key"},
+		{"inspect --policy FILE login 2001:db8:9:9::7", exitNothing, `nothing is stored .*\nnote: the file has (.|\n)*every call`},
+		{"reset --policy FILE login 2001:db8:9:9::7", exitNothing, `nothing is stored .*\nnote: the file has (.|\n)*every call`},
+		{"inspect --prefix shop login ada", exitNothing, `nothing is stored that begins with shop: are --prefix`},
 	} {
 		wantText(t, runLine(env, strings.ReplaceAll(test.line, "FILE", file)), test.want, test.says)
 	}

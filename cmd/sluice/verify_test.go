@@ -89,7 +89,7 @@ func TestServerTry(t *testing.T) {
 		{name: "keys of others, and a rate that was set", want: "ok", begin: func(t *testing.T, rdb *redis.Client) {
 			must(t, rdb.Set(background, "other:x:{s}:ll1", 1, 0).Err())
 			must(t, rdb.Set(background, "sluice:x:{s}:other", 1, 0).Err())
-			sluiceDone(t, []string{"SLUICE_REDIS=" + rdb.Options().Addr}, "set-rate x s 5/1s")
+			sluiceDone(t, []string{"SLUICE_REDIS=" + rdb.Options().Addr}, "set-rate --new x s 5/1s")
 		}},
 		{name: "big keys", status: 3, want: "warning, warning lazyfree", begin: bigKey},
 		{name: "big keys and lazyfree", want: "ok", begin: func(t *testing.T, rdb *redis.Client) {
@@ -230,7 +230,7 @@ func TestServerTryCluster(t *testing.T) {
 	use := "--cluster=sluice-use:pw@" + addrs[0]
 	got := sluiceRun(nil, "verify", "--try", use)
 	wantSaid(t, got, exitDone, "note: 1 key of prefix sluice looked at", scripts(1)+" on 7 nodes")
-	if n := strings.Count(got.stdout, "loaded, tried\n"); n != 3*len(sluice.All()) ||
+	if n := strings.Count(got.stdout, "  loaded, tried\n"); n != 3 ||
 		strings.Contains(got.stdout, "not checked") {
 		t.Errorf("%d decisions, or something was not checked\n%s", n, got.stdout)
 	}

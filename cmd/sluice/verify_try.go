@@ -140,7 +140,7 @@ func (t *trial) decide(ctx context.Context, script sluice.Script) error {
 	values := map[string]any{
 		"limit": 100, "limit_i": 100, "burst": 100, "rate": 100, "window": window, "interval": window, "ttl": window,
 		"slice_i": window / 10, "size_i": 10, "permits": 1, "reported": 1, "reported_k": 1, "unknown": 1,
-		"max_wait": 0, "scope": 0, "renew": 0, "id": "verify", "moment": t.granted[code], "taken": t.granted[code],
+		"max_wait": 0, "scope": 0, "renew": 0, "id": "verify", "moment": t.granted[code],
 	}
 	var args []any
 	for _, arg := range script.Args {

@@ -155,7 +155,7 @@ func (f inspectFlags) measure(ctx context.Context, rdb *redis.Client, v *view, s
 	case v.Config != nil:
 		v.Window, v.windowFrom = v.Config.Interval, "the stored interval"
 	case len(f.limits) == 1 && f.limits[0].Window > 0:
-		v.Window, v.windowFrom = f.limits[0].Window.Microseconds(), "as given"
+		v.Window, v.windowFrom = f.limits[0].Window.Microseconds(), cmp.Or(f.from, "as given")
 	case v.fromTTL > 0:
 		v.Window, v.windowFrom = v.fromTTL, "from the TTL"
 	}

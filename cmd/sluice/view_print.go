@@ -129,7 +129,8 @@ func (s screen) left(v view, line func(name string, text any)) {
 	line("limit", v.assumed)
 	verdict, as := "a "+what+" is granted now", green
 	if wait := v.Left["wait"]; wait > 0 {
-		verdict, as = "refused: the next "+what+" comes free "+length(wait)+" from now", red
+		verdict, as = fmt.Sprintf("refused: the next %s comes free %s from now (%s UTC)", what, length(wait),
+			time.UnixMicro(v.Now+wait).UTC().Format(time.TimeOnly)), red
 	}
 	if v.Doubts != nil {
 		verdict, as = "not known; if this is the limit, "+verdict, yellow

@@ -157,6 +157,14 @@ func (f files) remarks() (texts []string) {
 		if asks && len(f.ours[name].Proxies) == 0 {
 			texts = append(texts, name+".yaml has no proxies: a proxy's headers are believed only if its address is there")
 		}
+		for _, p := range f.ours[name].Policies {
+			for _, o := range p.Overrides {
+				if !o.Active(time.Now()) {
+					texts = append(texts, fmt.Sprintf("%s.yaml: %s: the override of %s has ended, at %s", name, p.Name, o.Subject,
+						o.Until.UTC().Format(time.RFC3339)))
+				}
+			}
+		}
 	}
 	for _, file := range f.theirs {
 		for _, rule := range file.Rules {

@@ -288,13 +288,18 @@ func TestCheck(t *testing.T) {
 			t.Errorf("%s: want %s", errs.String(), want)
 		}
 	}
-	write("ours.yaml", "limits:\n  api: {by: request.ip, rates: 3/1m}\n")
+	write("ours.yaml", "limits:\n  api: {by: request.ip, rates: 3/1m,\n"+
+		"    overrides: [{subject: 192.0.2.7, rates: 9/1m, until: 2001-01-01T00:00:00Z}]}\n")
 	write("theirs.yaml", "domain: d\ndescriptors:\n  - key: a\n    rate_limit: {unit: minute, requests_per_unit: 4000000000}\n")
 	if status := a.run(context.Background(), []string{"check", dir}); status != exitDone {
 		t.Errorf("exit status %d: %s", status, errs.String())
 	}
-	if !strings.Contains(out.String(), "a limit of 4000000000: 1000000000 is applied") {
-		t.Error(out.String())
+	for _, want := range []string{
+		"a limit of 4000000000: 1000000000 is applied", "api: the override of 192.0.2.7 has ended, at 2001-01-01T00:00:00Z",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%s: want %s", out.String(), want)
+		}
 	}
 	write("ours.yaml", "limits:\n"+gcraLimit)
 	errs.Reset()

@@ -13,7 +13,7 @@ for i = #limits, 1, -1 do -- mostly the longest comes last, and others are not s
   local own = its_slice == slice and its_size == size
   if not own then
     rewrite = true
-    local least = math.huge
+    local min_longer = math.huge
     for k = 1, stored do
       local other, cells = struct.unpack(">I5I2", header, 20 * k - 5)
       if other < 1000 or cells < 1 or cells > 10000 then
@@ -22,7 +22,7 @@ for i = #limits, 1, -1 do -- mostly the longest comes last, and others are not s
       local longer = (cells - 1) * other - (size - 1) * slice
       if longer < 0 then longer = 1000000000000000 - longer end
       if other == slice and cells == size then longer, own = -1, true end
-      if longer < least then j, least = k, longer end
+      if longer < min_longer then j, min_longer = k, longer end
     end
     if not own then missing[#missing + 1], missing_cells = i, missing_cells + size end
     if stored > 0 then its_slice, its_size, shift, high = struct.unpack(">I5I2I6I6", header, 20 * j - 5) end
@@ -58,7 +58,7 @@ for i = #limits, 1, -1 do -- mostly the longest comes last, and others are not s
       local index = probe % its_size
       local at = 7 * (index - page_index)
       if index < page_index or at + 7 > #page then
-        -- MANY: work 32.
+        -- MANY: the script for many keys counts work 32 here.
         page_index, at = index, 0
         local from = 14 + 20 * stored + 7 * index
         for k = 1, j - 1 do from = from + 7 * struct.unpack(">I2", header, 20 * k) end

@@ -10,8 +10,8 @@ else
     end
   end
   -- A new window gets a section, as if all that it holds had been granted at the last grant: its total is what it
-  -- holds, and 0 before every slice. Where it would be the ninth, or the cells more than 10000, the ring begins
-  -- anew, with the windows of this call.
+  -- holds, and 0 before every slice. Where it would be the ninth, or the cells more than 10000, the ring is made
+  -- new, with only the windows of this call.
   if stored + #missing > 8 or cells + missing_cells > 10000 then
     stored, cells, missing = 0, 0, {}
     for i = #slices, 1, -1 do missing[#missing + 1] = i end
@@ -19,7 +19,7 @@ else
   local sections, added, from = string.sub(header, 15, 14 + 20 * stored), {""}, 14 + 20 * (stored + #missing)
   for k = #missing, 1, -1 do -- the search began with the last window
     local slice, size, count = slices[missing[k]], sizes[missing[k]], counts[missing[k]]
-    -- MANY: work size / 2.
+    -- MANY: the script for many keys counts work size / 2 here.
     local link = (last - last % slice) / slice % 4096
     local cell = struct.pack(">I6I1", math.floor(link / 256), link % 256)
     sections = sections .. struct.pack(">I5I2I6", slice, size, (count - total) % wrap) .. cell
@@ -36,7 +36,7 @@ else
     local last_slice, current = (last - last % slice) / slice, (time - time % slice) / slice
     if current > last_slice then
       local gap = math.min(current - last_slice, size)
-      -- MANY: work gap / 2.
+      -- MANY: the script for many keys counts work gap / 2 here.
       local link, index = current % 4096, (last_slice + 1) % size
       local cell = struct.pack(">I6I1", (total + shift) % wrap * 16 + math.floor(link / 256), link % 256)
       local to_end = math.min(gap, size - index)

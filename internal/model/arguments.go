@@ -68,15 +68,22 @@ func Fields(script *sluice.Script, keys, groups int) (fields []sluice.Field) {
 
 // WantedArgs is the error of a call with another number of arguments.
 func WantedArgs(script *sluice.Script) string {
-	alone := len(Fields(script, 0, 0))
-	want := fmt.Sprintf("BADARG ARGV: want %d", alone)
-	if len(Fields(script, 1, 0)) > alone {
-		want += " and one for each key"
+	var names, each []string
+	for _, field := range script.Args {
+		switch {
+		case !field.Repeated:
+			names = append(names, field.Name)
+		case strings.HasSuffix(field.Name, "_k"):
+			names = append(names, "each key's "+strings.TrimSuffix(field.Name, "_k"))
+		default:
+			each = append(each, strings.TrimSuffix(field.Name, "_i"))
+		}
 	}
-	if group := script.Group; group != nil {
-		want += fmt.Sprintf(" and %d to %d times %d", group.Min, group.Max, len(Fields(script, 0, 1))-alone)
+	if len(each) == 0 {
+		return fmt.Sprintf("BADARG ARGV: want %d", len(names))
 	}
-	return want
+	return fmt.Sprintf("BADARG ARGV: want %s, then %s of %d..%d windows",
+		strings.Join(names, ", "), strings.Join(each, ", "), script.Group.Min, script.Group.Max)
 }
 
 var digits = regexp.MustCompile(`\A[0-9]{1,16}\z`)

@@ -3,14 +3,12 @@ package model
 import (
 	"cmp"
 	"encoding/binary"
+	"fmt"
 	"slices"
 	"strconv"
 )
 
-const (
-	badConfig  = "BADSTATE config: want rate, interval and scope in their ranges"
-	badPermits = "BADSTATE permits: want times and packed running totals"
-)
+const badConfig = "BADSTATE config: want rate, interval and scope in their ranges"
 
 // tokenBucket is token_bucket_v1: a log with the stored rate as limit and the stored interval as window. A grant
 // removes up to 10000 entries whose permits have come back.
@@ -28,9 +26,12 @@ func tokenBucket(c call) Outcome {
 	if !ok {
 		return c.fails(wrongType)
 	}
-	b, bad := bucketOf(stored, log{now: c.now, limit: force.rate, window: force.interval, expires: stored.Expires})
-	if bad != "" {
-		return c.fails(bad)
+	name := []string{"all", "by_client"}[force.scope]
+	unreadable := fmt.Sprintf("BADSTATE %s: want times and packed running totals", name)
+	l := log{now: c.now, limit: force.rate, window: force.interval, expires: stored.Expires}
+	b, ok := bucketOf(stored, l, unreadable)
+	if !ok {
+		return c.fails(unreadable)
 	}
 	outcome := Outcome{After: c.store, Or: b.or, Any: b.senseless}
 	granted, due, after := b.log.ask(permits, c.args.number["max_wait"])
@@ -118,32 +119,33 @@ type bucket struct {
 }
 
 // bucketOf parses the entries. The permits in use are all between the start of the first live entry and the end of the
-// last one. If an entry between them was removed, its permits come back with those of the next entry.
-func bucketOf(stored Value, l log) (b bucket, bad string) {
+// last one. If an entry between them was removed, its permits come back with those of the next entry. or is the error of
+// what cannot be read.
+func bucketOf(stored Value, l log, or string) (b bucket, ok bool) {
 	b = bucket{entries: stored.List, log: l}
 	if len(b.entries) == 0 {
-		return b, ""
+		return b, true
 	}
 	entries, readable := bucketEntries(b.entries)
 	newest, another := unreadable(readable)
 	if newest {
-		return b, badPermits
+		return b, false
 	}
 	final := entries[len(entries)-1]
 	b.log.granted = []grant{{final.at, final.count}}
 	if len(b.log.live()) == 0 {
 		b.log.granted = nil
-		return b, ""
+		return b, true
 	}
 	if another {
-		b.or = badPermits
+		b.or = or
 	}
 	b.back = slices.IndexFunc(entries, func(e bucketEntry) bool { return e.at > l.now-l.window })
 	b.total, b.log.granted = final.after(), nil
 	first := entries[b.back]
 	b.senseless = !slices.IsSortedFunc(entries, func(a, b bucketEntry) int { return cmp.Compare(a.at, b.at) })
 	if !readable[0] || !b.senseless && (!readable[b.back] || first.before > final.before || first.after() > b.total) {
-		return b, badPermits
+		return b, false
 	}
 	taken := first.before // permits granted before the next entry
 	for i, e := range entries[b.back:] {
@@ -157,9 +159,9 @@ func bucketOf(stored Value, l log) (b bucket, bad string) {
 		}
 	}
 	if b.senseless {
-		b.or = badPermits
+		b.or = or
 	}
-	return b, ""
+	return b, true
 }
 
 // kept returns the entries that a grant keeps: the live ones, and those beyond what one call may remove.

@@ -127,7 +127,7 @@ test('slots, a budget and the calls that end them as text', () => {
   assert.match(copyAs('Go', slots, acquire), /Concurrency\("play", 5, 30\*time\.Second\)\n.*TryAcquire\(ctx, "a"\)/);
   assert.match(
     copyAs('Python', slots, acquire),
-    /concurrency\("play", n=5, ttl=timedelta\(seconds=30\)\)\n.*try_acquire/,
+    /concurrency\("play", slots=5, ttl=timedelta\(seconds=30\)\)\nslot, decision = .*try_acquire/,
   );
   assert.match(copyAs('Node', slots, acquire), /concurrency\("play", \{ slots: 5, ttl: 30000 \}\).*\n.*tryAcquire/);
   const renew = call('sluice:play:{a}:cc1', { limit: '5', ttl: '30000000', renew: '1', id: '7' });

@@ -127,7 +127,7 @@ function python(call) {
   };
   const plain = () =>
     id === 'concurrency'
-      ? `n=${limits[0].permits}, ttl=${time(ttl)}`
+      ? `slots=${limits[0].permits}, ttl=${time(ttl)}`
       : `permits=${limits[0].permits}, window=${time(limits[0].window)}`;
   const limit = ring ? `[${limits.map((one) => `Limit(${one.permits}, ${time(one.window)})`).join(', ')}]` : plain();
   const options =
@@ -139,7 +139,7 @@ function python(call) {
     `from sluice_redis import ${ring ? 'Limit, ' : ''}Limits\n`,
     `limiter = Limits(redis.Redis()).${id}(${name}, ${limit}${options})`,
     ...choose(call, {
-      slots: [`slot = limiter.try_acquire(${subject})`, 'if slot:\n    slot.release()'],
+      slots: [`slot, decision = limiter.try_acquire(${subject})`, 'if slot:\n    slot.release()'],
       budget: [`decision = limiter.reserve(${subject}, ${request}, ${permits})`, decision],
       booking: [`booking = limiter.reserve(${subject}, ${permits}, max_wait=${time(ahead)})`, 'print(booking.delay)'],
       other: [`decision = limiter.allow_n(${subject}, ${permits})`, decision],
@@ -163,7 +163,7 @@ function node(call) {
     'await client.connect();',
     `const limiter = new Limits(client).${names[1]}(${name}, { ${limit}${options} }); // milliseconds`,
     ...choose(call, {
-      slots: [`const slot = await limiter.tryAcquire(${subject});`, 'await slot?.release();'],
+      slots: [`const { slot, decision } = await limiter.tryAcquire(${subject});`, 'await slot?.release();'],
       budget: [`const decision = await limiter.reserve(${subject}, ${request}, ${permits});`, decision],
       booking: [
         `const booking = await limiter.reserve(${subject}, { n: ${permits}, maxWait: ${ahead / 1e3} });`,

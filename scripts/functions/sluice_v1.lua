@@ -6,17 +6,18 @@
 -- EVALSHA: the same keys, arguments, replies and errors. Its text is that of its file.
 --
 -- A function whose name ends in _look has the flag no-writes: it runs by FCALL_RO, on replicas too. It takes the same
--- arguments, with permits 0 (concurrency: with an empty id), and refuses others with BADARG before anything else.
+-- arguments, with permits 0 and reported 0 (concurrency: with an empty id), and refuses others with BADARG before
+-- anything else.
 
 local function budget_settle_v1(KEYS, ARGV)
 -- budget_settle v1
 --
--- Settles what budget charged for an id: the actual cost takes the place of the estimate. What it
--- cost more is charged to the current slices, whatever the limits: while a window holds more than
--- its limit, budget and slice_ring deny. What it cost less is given back to the slices that were
--- charged, as slice_ring_return does: no more than they hold, and at most 1000 slices back. If the
--- ring was deleted and begun again in that slice, it gives back permits of others. Where Redis
--- refuses a command, the id keeps its estimate, and its ttl may begin anew.
+-- Settles what budget charged for an id: the actual cost takes the place of the estimate. What it cost
+-- more is charged to the current slices, whatever the limits: while a window holds more than its limit,
+-- budget and slice_ring deny. What it cost less is given back to the slices that were charged, as
+-- slice_ring_return does: no more than they hold, and at most 1000 slices back. If the ring was deleted
+-- and filled again in that slice, it gives back permits of others. Where Redis refuses a command, the
+-- id keeps its estimate, and its ttl may start again.
 --
 -- KEYS[1]     ring         <prefix>:<limiter>:{<subject>}:sr1
 -- KEYS[2]     id           <prefix>:<limiter>:{<subject>}:bg1:<id>
@@ -24,9 +25,11 @@ local function budget_settle_v1(KEYS, ARGV)
 -- GROUP[i]    window       1..8
 -- ARGV[1]     ttl          us    1000..31622400000000    how long the id is known from now on
 -- ARGV[2]     permits      int   0..1000000000           the actual cost
--- ARGV[3]     unknown      int   0..1                    an id that is not known: 0 leaves it alone, 1 charges it
+-- ARGV[3]     unknown      int   0..1                    an id that is not known: 0 leaves it alone, 1 charges it.
+--                                                        With 1, do not settle later than ttl: the cost is then
+--                                                        charged again, on top of what was charged
 -- ARGV[2i+2]  slice_i      us    1000..86400000000       length of a slice
--- ARGV[2i+3]  size_i       int   1..10000                its slices; up to 10000 in all windows
+-- ARGV[2i+3]  size_i       int   1..10000                number of its slices; up to 10000 in all windows
 --
 -- REPLY[1]    settled      int   0..1                    1: this call settled it; 0: settled before, or not known
 -- REPLY[2]    permits      int   0..1000000000           charged for the id in all; 0 where it is not known
@@ -34,25 +37,25 @@ local function budget_settle_v1(KEYS, ARGV)
 --
 -- ERROR       BADARG       an argument is not an integer in its range
 -- ERROR       WRONGTYPE    ring or id holds something other than a string
--- ERROR       BADSTATE     ring or id holds a string that no script of these wrote
+-- ERROR       BADSTATE     ring or id holds a string that is not in the layout sr/1 or bg/1
 --
 -- STATE       sr/1         slice_ring's. Charges stop where a window holds 7 * 10^12 permits
 -- STATE       bg/1         budget's
--- COMPLEXITY  O(N)         N slices, at most 1000, have begun since: to give back reads and writes their cells. A
---                          charge costs what a grant of slice_ring does
+-- COMPLEXITY  O(N)         N is the number of slices since the charge, at most 1000. Giving back reads and
+--                          writes their cells. A charge costs what a grant of slice_ring does
 -- REDIS       5.0
 
 -- PART arguments: printed by make generate
 -- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
-local function integer(text, least, most)
+local function integer(text, min, max)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
-  if not n or n < least or n > most then return nil end
+  if not n or n < min or n > max then return nil end
   return n
 end
 
 if #KEYS ~= 2 then return redis.error_reply("BADARG KEYS: want 2") end
 if #ARGV < 5 or #ARGV > 19 or #ARGV % 2 ~= 1 then
-  return redis.error_reply("BADARG ARGV: want 3 and 1 to 8 times 2")
+  return redis.error_reply("BADARG ARGV: want ttl, permits, unknown, then slice, size of 1..8 windows")
 end
 local ring, id = KEYS[1], KEYS[2]
 local ttl = integer(ARGV[1], 1000, 31622400000000)
@@ -148,38 +151,38 @@ if stored == 0 then last = now end
 
 local charged = redis.pcall("GET", id)
 if type(charged) == "table" then return charged end
-local taken, estimate = time, 0
+local moment, estimate = time, 0
 if charged then
   local twice = #charged == 11 and struct.unpack(">I4", charged, 8)
   if not twice or twice > 2000000001 then return redis.error_reply("BADSTATE id: want a time and permits") end
-  taken, estimate = struct.unpack(">I7", charged, 1), math.floor(twice / 2)
+  moment, estimate = struct.unpack(">I7", charged, 1), math.floor(twice / 2)
   if twice % 2 == 1 then return {0, estimate, now} end
 elseif unknown == 0 then
   return {0, 0, now}
 end
 
-local function settled(in_all) return struct.pack(">I7I4", taken, 2 * in_all + 1) end
+local function settled(in_all) return struct.pack(">I7I4", moment, 2 * in_all + 1) end
 local lifetime = string.format("%.0f", math.ceil(ttl / 1000) + 1)
 
 if permits < estimate then
   local surplus = estimate - permits
-  -- PART ring_taken: printed by make generate
+  -- PART ring_return: printed by make generate
   -- In each section, the slice that the permits were counted in is to hold fewer: the shift and the totals of the later
   -- slices fall. Its own total counts what came before it. A link may now lead to an empty slice: no slice before that
   -- has permits, so slice_ring only needs one more probe. Nothing is written before all is read.
-  local writes, returned, most = {}, 0, 1000 -- most is how many later slices all sections may have
+  local writes, returned, max_later = {}, 0, 1000 -- max_later: of all sections together
   local first = 14 + 20 * stored
   for j = 1, stored do
     local slice, size, shift = struct.unpack(">I5I2I6", header, 20 * j - 5)
     if slice < 1000 or size < 1 or size > 10000 then
       return redis.error_reply("BADSTATE ring: want 1..10000 slices of 1 ms or more")
     end
-    local slice_taken = (taken - taken % slice) / slice
-    local later = (last - last % slice) / slice - slice_taken -- how many slices came after it
-    if later >= 0 and later < size and later <= most then
-      most = most - later
-      -- The cells of slice_taken and of each later slice: in one piece or, across the section's end, in two.
-      local index = slice_taken % size
+    local moment_slice = (moment - moment % slice) / slice
+    local later = (last - last % slice) / slice - moment_slice -- how many slices came after it
+    if later >= 0 and later < size and later <= max_later then
+      max_later = max_later - later
+      -- The cells of moment_slice and of each later slice: in one piece or, across the section's end, in two.
+      local index = moment_slice % size
       local from, to_end = first + 7 * index, math.min(later + 1, size - index)
       local cells = redis.call("GETRANGE", ring, string.format("%d", from), string.format("%d", from + 7 * to_end - 1))
       if to_end <= later then
@@ -244,7 +247,7 @@ if granted > 0 then
     local own = its_slice == slice and its_size == size
     if not own then
       rewrite = true
-      local least = math.huge
+      local min_longer = math.huge
       for k = 1, stored do
         local other, cells = struct.unpack(">I5I2", header, 20 * k - 5)
         if other < 1000 or cells < 1 or cells > 10000 then
@@ -253,7 +256,7 @@ if granted > 0 then
         local longer = (cells - 1) * other - (size - 1) * slice
         if longer < 0 then longer = 1000000000000000 - longer end
         if other == slice and cells == size then longer, own = -1, true end
-        if longer < least then j, least = k, longer end
+        if longer < min_longer then j, min_longer = k, longer end
       end
       if not own then missing[#missing + 1], missing_cells = i, missing_cells + size end
       if stored > 0 then its_slice, its_size, shift, high = struct.unpack(">I5I2I6I6", header, 20 * j - 5) end
@@ -337,8 +340,8 @@ if granted > 0 then
         end
       end
       -- A new window gets a section, as if all that it holds had been granted at the last grant: its total is what it
-      -- holds, and 0 before every slice. Where it would be the ninth, or the cells more than 10000, the ring begins
-      -- anew, with the windows of this call.
+      -- holds, and 0 before every slice. Where it would be the ninth, or the cells more than 10000, the ring is made
+      -- new, with only the windows of this call.
       if stored + #missing > 8 or cells + missing_cells > 10000 then
         stored, cells, missing = 0, 0, {}
         for i = #slices, 1, -1 do missing[#missing + 1] = i end
@@ -435,31 +438,32 @@ local function budget_v1(KEYS, ARGV)
 -- budget v1
 --
 -- A charge that is known only afterwards: takes an estimate from a slice_ring under an id, and
--- budget_settle corrects it. It decides as slice_ring does, on the same ring. While a window is
--- full it denies, also by a debt that settling left. Asked again with the id and the same permits
--- before that is settled, it grants them again and charges nothing. An id that ends unsettled
--- stays charged. Take ids of your own making: an end user who chooses them is not limited.
+-- budget_settle corrects it. It decides as slice_ring does, on the same ring. It denies while a window
+-- is full, or over its limit because settling charged more. Asked again with the id and the same
+-- permits before it is settled, it grants them again and charges nothing. If an id expires before it is
+-- settled, its estimate stays charged. Take ids of your own making: an end user who chooses them is not
+-- limited.
 --
 -- KEYS[1]     ring         <prefix>:<limiter>:{<subject>}:sr1
 -- KEYS[2]     id           <prefix>:<limiter>:{<subject>}:bg1:<id>
 --
 -- GROUP[i]    window       1..8
 -- ARGV[1]     ttl          us    1000..31622400000000    how long the id is known
--- ARGV[2]     permits      int   0..1000000000           the estimate, up to every limit; 0 only looks
+-- ARGV[2]     permits      int   0..1000000000           the estimate, up to every limit; 0 only looks: id is not read
 -- ARGV[3i]    slice_i      us    1000..86400000000       length of a slice
--- ARGV[3i+1]  size_i       int   1..10000                its slices; up to 10000 in all windows
+-- ARGV[3i+1]  size_i       int   1..10000                number of its slices; up to 10000 in all windows
 -- ARGV[3i+2]  limit_i      int   1..1000000000           permits in the window
 --
 -- REPLY[1]    granted      int   0..1000000000           permits granted: 0, or all that were asked for
 -- REPLY[2]    remaining    int   0..1000000000           permits that could be granted now
--- REPLY[3]    wait         us    0..                     until they come free, if no one else asks
+-- REPLY[3]    wait         us    0..                     until they come free (a look: 1 permit), if no one else asks
 -- REPLY[4]    reset_after  us    0..                     until all windows are empty
 -- REPLY[5]    now          time  0..                     the server's clock at the decision
 -- REPLY[5+i]  count_i      int   0..                     permits in the window now; more than limit_i is a debt
 --
 -- ERROR       BADARG       an argument is not an integer in its range, or the id is settled or has other permits
 -- ERROR       WRONGTYPE    ring or id holds something other than a string
--- ERROR       BADSTATE     ring or id holds a string that no script of these wrote
+-- ERROR       BADSTATE     ring or id holds a string that is not in the layout sr/1 or bg/1
 --
 -- STATE       sr/1         slice_ring's
 -- STATE       bg/1         11 bytes: the time of the charge, in 7; twice the permits charged, and one more where they
@@ -469,15 +473,15 @@ local function budget_v1(KEYS, ARGV)
 
 -- PART arguments: printed by make generate
 -- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
-local function integer(text, least, most)
+local function integer(text, min, max)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
-  if not n or n < least or n > most then return nil end
+  if not n or n < min or n > max then return nil end
   return n
 end
 
 if #KEYS ~= 2 then return redis.error_reply("BADARG KEYS: want 2") end
 if #ARGV < 5 or #ARGV > 26 or #ARGV % 3 ~= 2 then
-  return redis.error_reply("BADARG ARGV: want 2 and 1 to 8 times 3")
+  return redis.error_reply("BADARG ARGV: want ttl, permits, then slice, size, limit of 1..8 windows")
 end
 local ring, id = KEYS[1], KEYS[2]
 local ttl = integer(ARGV[1], 1000, 31622400000000)
@@ -608,7 +612,7 @@ for i = #limits, 1, -1 do -- mostly the longest comes last, and others are not s
   local own = its_slice == slice and its_size == size
   if not own then
     rewrite = true
-    local least = math.huge
+    local min_longer = math.huge
     for k = 1, stored do
       local other, cells = struct.unpack(">I5I2", header, 20 * k - 5)
       if other < 1000 or cells < 1 or cells > 10000 then
@@ -617,7 +621,7 @@ for i = #limits, 1, -1 do -- mostly the longest comes last, and others are not s
       local longer = (cells - 1) * other - (size - 1) * slice
       if longer < 0 then longer = 1000000000000000 - longer end
       if other == slice and cells == size then longer, own = -1, true end
-      if longer < least then j, least = k, longer end
+      if longer < min_longer then j, min_longer = k, longer end
     end
     if not own then missing[#missing + 1], missing_cells = i, missing_cells + size end
     if stored > 0 then its_slice, its_size, shift, high = struct.unpack(">I5I2I6I6", header, 20 * j - 5) end
@@ -703,8 +707,8 @@ if permits > 0 and wait == 0 and not again then
       end
     end
     -- A new window gets a section, as if all that it holds had been granted at the last grant: its total is what it
-    -- holds, and 0 before every slice. Where it would be the ninth, or the cells more than 10000, the ring begins
-    -- anew, with the windows of this call.
+    -- holds, and 0 before every slice. Where it would be the ninth, or the cells more than 10000, the ring is made
+    -- new, with only the windows of this call.
     if stored + #missing > 8 or cells + missing_cells > 10000 then
       stored, cells, missing = 0, 0, {}
       for i = #slices, 1, -1 do missing[#missing + 1] = i end
@@ -817,9 +821,9 @@ redis.register_function{
 local function concurrency_release_v1(KEYS, ARGV)
 -- concurrency_release v1
 --
--- Frees a slot of a concurrency before its lease ends. It answers 1 only if a live lease ended by this
--- call: a lease that had ended, was released before or never was gives 0, and nothing is written. So
--- releasing twice frees no slot of another holder, whose id is another.
+-- Frees a slot of a concurrency before its lease ends. It answers 1 only if this call ended a live
+-- lease. A lease that has ended, was released or never existed gives 0, and nothing is written. Since
+-- ids differ, releasing twice never frees another holder's slot.
 --
 -- KEYS[1]     holders      <prefix>:<limiter>:{<subject>}:cc1
 --
@@ -923,9 +927,9 @@ local function concurrency_v1(KEYS, ARGV)
 
 -- PART arguments: printed by make generate
 -- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
-local function integer(text, least, most)
+local function integer(text, min, max)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
-  if not n or n < least or n > most then return nil end
+  if not n or n < min or n > max then return nil end
   return n
 end
 
@@ -1018,11 +1022,11 @@ redis.register_function{
 local function gcra_many_v1(KEYS, ARGV)
 -- gcra_many v1
 --
--- gcra_v1 for up to 64 subjects of one limiter in one call. REPLY goes on with EACH for each
--- key in turn. It is decided as by gcra_v1, twice where it is named twice. One that cannot be
--- decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and the others are decided. If Redis
--- refuses a command, by an ACL for example, the call ends, and keys before this one keep their
--- grants: too much is counted, never too little.
+-- gcra_v1 for up to 64 subjects of one limiter in one call. REPLY goes on with EACH for each key in turn. Each key is
+-- decided as by gcra_v1, and twice if it is named twice. Only granted above 0 is a grant. A key that cannot be
+-- decided has granted -1 (BADSTATE) or -2 (WRONGTYPE); the others are decided. If Redis refuses a command, for
+-- example by an ACL, the call ends with that error, and keys before it keep their grants: too much is counted, never
+-- too little. In a cluster all keys must lie in one slot: different subjects mostly do not.
 --
 -- GROUP[k]    subject      1..64
 -- KEYS[k]     bucket       <prefix>:<limiter>:{<subject>}:gcra1
@@ -1036,21 +1040,21 @@ local function gcra_many_v1(KEYS, ARGV)
 -- REPLY[1]    now          time  0..                     the server's clock at the decision
 -- EACH[1]     granted      int   -2..10000000            permits granted; -1: BADSTATE, -2: WRONGTYPE
 -- EACH[2]     remaining    int   0..10000000             permits that could be granted now
--- EACH[3]     wait         us    0..                     granted: act after this; denied: they come free then
+-- EACH[3]     wait         us    0..                     granted: act then; denied: they come free then; look: for 1
 -- EACH[4]     reset_after  us    0..                     until the bucket is full
 --
 -- ERROR       BADARG       an argument is not an integer in its range
 -- ERROR       WRONGTYPE    granted -2: bucket holds something other than a string
--- ERROR       BADSTATE     granted -1: bucket holds a string that this script did not write
+-- ERROR       BADSTATE     granted -1: bucket holds a string that is not in the layout gcra/1
 --
 -- STATE       gcra/1       as gcra_v1
 -- COMPLEXITY  O(K)         one TIME, then as gcra_v1 for each of K keys
 -- REDIS       5.0
 
 -- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
-local function integer(text, least, most)
+local function integer(text, min, max)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
-  if not n or n < least or n > most then return nil end
+  if not n or n < min or n > max then return nil end
   return n
 end
 
@@ -1081,8 +1085,8 @@ end
 -- The depth of the bucket is the time in which burst permits come back: the window, if burst is limit.
 local depth, depth_part = window, 0
 if burst ~= limit then depth, depth_part = times(burst, interval, interval_part, limit) end
-local most = 4503599627370496 -- 2^52: a sum of two such lengths is still exact
-if depth > most or depth == most and depth_part > 0 then
+local max_depth = 4503599627370496 -- 2^52: a sum of two such lengths is still exact
+if depth > max_depth or depth == max_depth and depth_part > 0 then
   return redis.error_reply("BADARG burst: want burst * window / limit up to 2^52")
 end
 if permits > burst then return redis.error_reply("BADARG permits: want up to burst") end
@@ -1125,7 +1129,8 @@ local function decide(bucket)
   local stored = redis.pcall("GET", bucket)
   -- How far the theoretical arrival time lies ahead of now: 0 for a full bucket.
   local ahead, part = 0, 0
-  -- A bucket is believed unless the clock is more than a window and slack before written: no step back explains that.
+  -- A bucket is believed unless the clock is more than a window and slack before written: further back than that is no
+  -- clock step that is believed.
   -- Calls may differ in window, so the widest counts: see STATE. Two are kept; with three different windows the second
   -- may count for longer than its grants, which only delays when a bucket is void.
   local slack = 60000000 -- 60 s, for a step back; written is a clock's time and never a booking's
@@ -1227,12 +1232,13 @@ redis.register_function{
 local function gcra_v1(KEYS, ARGV)
 -- gcra v1
 --
--- The generic cell rate algorithm: the continuously refilled token bucket, a smooth
--- rate with a burst. Permits come back one by one, each window / limit after the last;
--- up to burst may be taken at once. Any interval of length d holds at most
--- burst + d * limit / window granted permits, to within a microsecond. The emission interval
--- window / limit is an exact fraction and never rounded, so the rate does not drift. A denied
--- call writes nothing.
+-- The generic cell rate algorithm: the continuously refilled token bucket, a smooth rate with a burst.
+-- Permits come back one by one, each window / limit after the last; up to burst may be taken at once.
+-- Any interval of length d holds at most burst + d * limit / window granted permits, to within a
+-- microsecond. The emission interval window / limit is an exact fraction and never rounded, so the rate
+-- does not drift. First come, first served: nobody gets a permit before those who have booked ahead.
+-- limit, window and burst may change from call to call: the time until the bucket is full stays,
+-- rounded up to a microsecond. A denied call writes nothing.
 --
 -- KEYS[1]     bucket       <prefix>:<limiter>:{<subject>}:gcra1
 --
@@ -1244,13 +1250,13 @@ local function gcra_v1(KEYS, ARGV)
 --
 -- REPLY[1]    granted      int   0..10000000             permits granted: 0, or all that were asked for
 -- REPLY[2]    remaining    int   0..10000000             permits that could be granted now
--- REPLY[3]    wait         us    0..                     granted: act after this; denied: they come free then
+-- REPLY[3]    wait         us    0..                     granted: act then; denied: they come free then; look: for 1
 -- REPLY[4]    reset_after  us    0..                     until the bucket is full
 -- REPLY[5]    now          time  0..                     the server's clock at the decision
 --
 -- ERROR       BADARG       an argument is not an integer in its range
 -- ERROR       WRONGTYPE    bucket holds something other than a string
--- ERROR       BADSTATE     bucket holds a string that this script did not write
+-- ERROR       BADSTATE     bucket holds a string that is not in the layout gcra/1
 --
 -- STATE       gcra/1       26 bytes, struct.pack(">I7I3I3I7I6", tat, numerator, limit, written, widest).
 --                          tat + numerator / limit is the theoretical arrival time: when the bucket is
@@ -1265,9 +1271,9 @@ local function gcra_v1(KEYS, ARGV)
 
 -- PART arguments: printed by make generate
 -- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
-local function integer(text, least, most)
+local function integer(text, min, max)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
-  if not n or n < least or n > most then return nil end
+  if not n or n < min or n > max then return nil end
   return n
 end
 
@@ -1300,8 +1306,8 @@ end
 -- The depth of the bucket is the time in which burst permits come back: the window, if burst is limit.
 local depth, depth_part = window, 0
 if burst ~= limit then depth, depth_part = times(burst, interval, interval_part, limit) end
-local most = 4503599627370496 -- 2^52: a sum of two such lengths is still exact
-if depth > most or depth == most and depth_part > 0 then
+local max_depth = 4503599627370496 -- 2^52: a sum of two such lengths is still exact
+if depth > max_depth or depth == max_depth and depth_part > 0 then
   return redis.error_reply("BADARG burst: want burst * window / limit up to 2^52")
 end
 if permits > burst then return redis.error_reply("BADARG permits: want up to burst") end
@@ -1346,7 +1352,8 @@ local struct = rawget(_G, "struct") or {
 local stored = redis.pcall("GET", bucket)
 -- How far the theoretical arrival time lies ahead of now: 0 for a full bucket.
 local ahead, part = 0, 0
--- A bucket is believed unless the clock is more than a window and slack before written: no step back explains that.
+-- A bucket is believed unless the clock is more than a window and slack before written: further back than that is no
+-- clock step that is believed.
 -- Calls may differ in window, so the widest counts: see STATE. Two are kept; with three different windows the second
 -- may count for longer than its grants, which only delays when a bucket is void.
 local slack = 60000000 -- 60 s, for a step back; written is a clock's time and never a booking's
@@ -1432,25 +1439,26 @@ redis.register_function{
 local function list_log_many_v1(KEYS, ARGV)
 -- list_log_many v1
 --
--- list_log_v1 for up to 64 subjects of one limiter in one call. REPLY goes on with EACH for
--- each key in turn. It is decided as by list_log_v1, twice where it is named twice. One that
--- cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and the others are decided. If
--- Redis refuses a command, by an ACL for example, the call ends, and keys before this one keep
--- their grants: too much is counted, never too little. Granted -3, after long searches: not
--- decided, ask again.
+-- list_log_v1 for up to 64 subjects of one limiter in one call. K is the number of keys. REPLY goes on with EACH for
+-- each key in turn. Each key is decided as by list_log_v1, and twice if it is named twice. Only granted above 0 is a
+-- grant. A key that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE); the others are decided. If Redis
+-- refuses a command, for example by an ACL, the call ends with that error, and keys before it keep their grants: too
+-- much is counted, never too little. In a cluster all keys must lie in one slot: different subjects mostly do not.
+-- Granted -3: not decided and not charged, because the keys before it have read 256 entries. Expect it in calls for
+-- more than 15 keys. Ask for these keys again.
 --
 -- GROUP[k]    subject      1..64
 -- KEYS[k]     log          <prefix>:<limiter>:{<subject>}:ll1
 --
 -- ARGV[1]     limit        int   1..1000000              permits in any window
 -- ARGV[2]     window       us    1000..31622400000000    length of the window
--- ARGV[3]     permits      int   0..1000                 wanted now, up to limit; 0 only looks
+-- ARGV[3]     permits      int   0..1000                 wanted now, up to limit, K * permits up to 1000; 0 only looks
 -- ARGV[4]     max_wait     us    0..60000000             books up to this far ahead
 --
 -- REPLY[1]    now          time  0..                     the server's clock at the decision
 -- EACH[1]     granted      int   -3..1000                permits granted; -1: BADSTATE, -2: WRONGTYPE, -3: ask again
 -- EACH[2]     remaining    int   0..1000000              permits that could be granted now
--- EACH[3]     wait         us    0..                     granted: act after this; denied: they come free then
+-- EACH[3]     wait         us    0..                     granted: act then; denied: they come free then; look: for 1
 -- EACH[4]     reset_after  us    0..                     until the log is empty
 --
 -- ERROR       BADARG       an argument is not an integer in its range
@@ -1462,9 +1470,9 @@ local function list_log_many_v1(KEYS, ARGV)
 -- REDIS       5.0
 
 -- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
-local function integer(text, least, most)
+local function integer(text, min, max)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
-  if not n or n < least or n > most then return nil end
+  if not n or n < min or n > max then return nil end
   return n
 end
 
@@ -1493,11 +1501,11 @@ local window_start = now - window -- permits granted for this time or an earlier
 -- text, and times are printed in two halves, seconds and microseconds: "%d" may have 32 bits, .. keeps 14 digits, and
 -- "%.0f" takes twice as long. Small numbers, such as an index, are passed as they are.
 
--- Up to 2^53 - 1 a Lua number is exact.
 local calls = 0 -- of time_of, for all keys
 local function time_of(entry)
   calls = calls + 1
   local time = tonumber(entry)
+  -- Up to 2^53 - 1 a Lua number is exact.
   if time and time >= 0 and time <= 9007199254740991 and time % 1 == 0 then return time end
 end
 
@@ -1617,7 +1625,7 @@ end
 -- ends the call: what was granted before it stays.
 local reply, n = {now}, 1
 for i = 1, #KEYS do
-  local granted, remaining, wait, reset_after = -3, 0, 0, 0 -- after long searches: not decided
+  local granted, remaining, wait, reset_after = -3, 0, 0, 0 -- not decided: the keys before it took too long
   if calls < 256 then granted, remaining, wait, reset_after = decide(KEYS[i]) end
   if not remaining then
     local code = granted.err:match("^%u+")
@@ -1666,9 +1674,9 @@ local function list_log_return_v1(KEYS, ARGV)
 
 -- PART arguments: printed by make generate
 -- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
-local function integer(text, least, most)
+local function integer(text, min, max)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
-  if not n or n < least or n > most then return nil end
+  if not n or n < min or n > max then return nil end
   return n
 end
 
@@ -1693,13 +1701,13 @@ local function time_from_end(n)
   return moment
 end
 
--- How many entries are later than a time: least to most. Entries are in order, so it halves.
-local function later_than(time, least, most)
-  while least < most do
-    local middle = math.ceil((least + most) / 2)
-    if time_from_end(middle) > time then least = middle else most = middle - 1 end
+-- How many entries are later than a time: min to max. Entries are in order, so it halves.
+local function later_than(time, min, max)
+  while min < max do
+    local middle = math.ceil((min + max) / 2)
+    if time_from_end(middle) > time then min = middle else max = middle - 1 end
   end
-  return least
+  return min
 end
 
 -- Most permits are given back soon, so steps that double look for the entries from the end on.
@@ -1735,10 +1743,12 @@ redis.register_function("list_log_return_v1", list_log_return_v1)
 local function list_log_v1(KEYS, ARGV)
 -- list_log v1
 --
--- The sliding-window log in a LIST of integers: any half-open interval of length window
--- holds at most limit granted permits, to the microsecond. The default for exact limits:
--- about 10 bytes a permit. First come, first served: nobody gets a permit before those who
--- have booked ahead. A denied call writes nothing.
+-- The sliding-window log in a LIST of integers: any half-open interval of length window holds at most
+-- limit granted permits, to the microsecond. The default for exact limits: about 10 bytes a permit.
+-- First come, first served: nobody gets a permit before those who have booked ahead. A denied call
+-- writes nothing. limit and window may change from call to call. A grant under a shorter window forgets
+-- what is older than that, so callers that alternate between two windows on one key get the longer
+-- limit again and again: use two limiters, or slice_ring.
 --
 -- KEYS[1]     log          <prefix>:<limiter>:{<subject>}:ll1
 --
@@ -1749,7 +1759,7 @@ local function list_log_v1(KEYS, ARGV)
 --
 -- REPLY[1]    granted      int   0..1000                 permits granted: 0, or all that were asked for
 -- REPLY[2]    remaining    int   0..1000000              permits that could be granted now
--- REPLY[3]    wait         us    0..                     granted: act after this; denied: they come free then
+-- REPLY[3]    wait         us    0..                     granted: act then; denied: they come free then; look: for 1
 -- REPLY[4]    reset_after  us    0..                     until the log is empty
 -- REPLY[5]    now          time  0..                     the server's clock at the decision
 --
@@ -1757,18 +1767,21 @@ local function list_log_v1(KEYS, ARGV)
 -- ERROR       WRONGTYPE    log holds something other than a list
 -- ERROR       BADSTATE     log holds an entry that is not a time in microseconds
 --
--- STATE       ll/1         one entry a permit, the time it was granted for, oldest first;
---                          expires when the newest has left the window. With bookings it may hold
---                          limit * (1 + max_wait / window) entries: set lazyfree-lazy-expire where
---                          that is several million
--- COMPLEXITY  O(log N)     TIME, LINDEX; a grant removes up to permits + 100 expired entries
+-- STATE       ll/1         one entry a permit, the time it was granted for, oldest first. Void if the
+--                          newest is more than a window and 120 s ahead of the clock (the longer of the
+--                          call's window and its own). Expires when the newest has left the window. With
+--                          bookings it may hold limit * (1 + max_wait / window) entries: set
+--                          lazyfree-lazy-expire where that is several million
+-- COMPLEXITY  O(log N)     TIME, log N LINDEX, each of which walks the nodes of the list (8 KB each): 0.13
+--                          ms with 10^6 entries, nearly all of them expired. A grant removes up to permits
+--                          + 100 expired entries, or unlinks the list if all have expired
 -- REDIS       5.0
 
 -- PART arguments: printed by make generate
 -- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
-local function integer(text, least, most)
+local function integer(text, min, max)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
-  if not n or n < least or n > most then return nil end
+  if not n or n < min or n > max then return nil end
   return n
 end
 
@@ -1795,9 +1808,9 @@ local window_start = now - window -- permits granted for this time or an earlier
 -- text, and times are printed in two halves, seconds and microseconds: "%d" may have 32 bits, .. keeps 14 digits, and
 -- "%.0f" takes twice as long. Small numbers, such as an index, are passed as they are.
 
--- Up to 2^53 - 1 a Lua number is exact.
 local function time_of(entry)
   local time = tonumber(entry)
+  -- Up to 2^53 - 1 a Lua number is exact.
   if time and time >= 0 and time <= 9007199254740991 and time % 1 == 0 then return time end
 end
 
@@ -1924,12 +1937,13 @@ redis.register_function{
 local function slice_ring_many_v1(KEYS, ARGV)
 -- slice_ring_many v1
 --
--- slice_ring_v1 for up to 64 subjects of one limiter in one call. REPLY goes on with EACH for
--- each key in turn. It is decided as by slice_ring_v1, twice where it is named twice. One that
--- cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and the others are decided. If
--- Redis refuses a command, by an ACL for example, the call ends, and keys before this one keep
--- their grants: too much is counted, never too little. Granted -3, after much work: not
--- decided, ask again.
+-- slice_ring_v1 for up to 64 subjects of one limiter in one call. REPLY goes on with EACH for each key in turn. Each
+-- key is decided as by slice_ring_v1, and twice if it is named twice. Only granted above 0 is a grant. A key that
+-- cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE); the others are decided. If Redis refuses a command,
+-- for example by an ACL, the call ends with that error, and keys before it keep their grants: too much is counted,
+-- never too little. In a cluster all keys must lie in one slot: different subjects mostly do not. Granted -3: not
+-- decided and not charged, because the keys before it have used up the work of a call. Expect it with more than 40
+-- new or long idle rings (2 windows of 201 slices). Ask for these keys again.
 --
 -- GROUP[k]    subject      1..64
 -- KEYS[k]     ring         <prefix>:<limiter>:{<subject>}:sr1
@@ -1937,34 +1951,34 @@ local function slice_ring_many_v1(KEYS, ARGV)
 -- GROUP[i]    window       1..8
 -- ARGV[1]     permits      int   0..1000000000           wanted now, up to every limit; 0 only looks
 -- ARGV[3i-1]  slice_i      us    1000..86400000000       length of a slice
--- ARGV[3i]    size_i       int   1..10000                its slices; up to 10000 in all windows
+-- ARGV[3i]    size_i       int   1..10000                number of its slices; up to 10000 in all windows
 -- ARGV[3i+1]  limit_i      int   1..1000000000           permits in the window
 --
 -- REPLY[1]    now          time  0..                     the server's clock at the decision
 -- EACH[1]     granted      int   -3..1000000000          permits granted; -1: BADSTATE, -2: WRONGTYPE, -3: ask again
 -- EACH[2]     remaining    int   0..1000000000           permits that could be granted now
--- EACH[3]     wait         us    0..                     until they come free, if no one else asks
+-- EACH[3]     wait         us    0..                     until they come free (a look: 1 permit), if no one else asks
 -- EACH[4]     reset_after  us    0..                     until all windows are empty
 -- EACH[4+i]   count_i      int   0..                     permits in the window now
 --
 -- ERROR       BADARG       an argument is not an integer in its range
 -- ERROR       WRONGTYPE    granted -2: ring holds something other than a string
--- ERROR       BADSTATE     granted -1: ring holds a string that this script did not write
+-- ERROR       BADSTATE     granted -1: ring holds a string that is not in the layout sr/1
 --
 -- STATE       sr/1         as slice_ring_v1
 -- COMPLEXITY  O(K W log N) one TIME, then as slice_ring_v1 for each of K keys
 -- REDIS       5.0
 
 -- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
-local function integer(text, least, most)
+local function integer(text, min, max)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
-  if not n or n < least or n > most then return nil end
+  if not n or n < min or n > max then return nil end
   return n
 end
 
 if #KEYS < 1 or #KEYS > 64 then return redis.error_reply("BADARG KEYS: want 1 to 64") end
 if #ARGV < 4 or #ARGV > 25 or #ARGV % 3 ~= 1 then
-  return redis.error_reply("BADARG ARGV: want 1 and 1 to 8 times 3")
+  return redis.error_reply("BADARG ARGV: want permits, then slice, size, limit of 1..8 windows")
 end
 local permits = integer(ARGV[1], 0, 1000000000)
 if not permits then return redis.error_reply("BADARG permits: want 0..1000000000") end
@@ -2021,9 +2035,10 @@ local struct = rawget(_G, "struct") or {
 
 local reply, n = {now}, 1
 local work = 0 -- for all keys
--- Adds to the work, unless that is too much for one call: then the key is not decided. No key alone is too much.
+local first -- whether no key before this one has worked: then it is decided, whatever it needs
+-- Adds to the work, unless that is too much for one call: then the key is not decided.
 local function exceeds(more)
-  if work + more > 10000 then return true end
+  if not first and work + more > 10000 then return true end
   work = work + more
 end
 
@@ -2074,7 +2089,7 @@ local function decide(ring)
     local own = its_slice == slice and its_size == size
     if not own then
       rewrite = true
-      local least = math.huge
+      local min_longer = math.huge
       for k = 1, stored do
         local other, cells = struct.unpack(">I5I2", header, 20 * k - 5)
         if other < 1000 or cells < 1 or cells > 10000 then
@@ -2083,7 +2098,7 @@ local function decide(ring)
         local longer = (cells - 1) * other - (size - 1) * slice
         if longer < 0 then longer = 1000000000000000 - longer end
         if other == slice and cells == size then longer, own = -1, true end
-        if longer < least then j, least = k, longer end
+        if longer < min_longer then j, min_longer = k, longer end
       end
       if not own then missing[#missing + 1], missing_cells = i, missing_cells + size end
       if stored > 0 then its_slice, its_size, shift, high = struct.unpack(">I5I2I6I6", header, 20 * j - 5) end
@@ -2170,8 +2185,8 @@ local function decide(ring)
         end
       end
       -- A new window gets a section, as if all that it holds had been granted at the last grant: its total is what it
-      -- holds, and 0 before every slice. Where it would be the ninth, or the cells more than 10000, the ring begins
-      -- anew, with the windows of this call.
+      -- holds, and 0 before every slice. Where it would be the ninth, or the cells more than 10000, the ring is made
+      -- new, with only the windows of this call.
       if stored + #missing > 8 or cells + missing_cells > 10000 then
         stored, cells, missing = 0, 0, {}
         for i = #slices, 1, -1 do missing[#missing + 1] = i end
@@ -2271,7 +2286,8 @@ end
 -- ends the call: what was granted before it stays.
 local windows = (#ARGV - 1) / 3
 for i = 1, #KEYS do
-  local granted, remaining, wait, reset_after, counts = -3, 0, 0, 0, {} -- after much work: not decided
+  local granted, remaining, wait, reset_after, counts = -3, 0, 0, 0, {} -- not decided: the keys before it took too long
+  first = work == 0
   if work < 10000 then granted, remaining, wait, reset_after, counts = decide(KEYS[i]) end
   if not remaining then
     local code = granted.err:match("^%u+")
@@ -2297,12 +2313,14 @@ redis.register_function{
 local function slice_ring_report_many_v1(KEYS, ARGV)
 -- slice_ring_report_many v1
 --
--- slice_ring_report_v1 for up to 64 subjects of one limiter in one call, K in all. REPLY goes
--- on with EACH for each key in turn. It is decided as by slice_ring_report_v1, twice where it
--- is named twice. One that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and
--- the others are decided. If Redis refuses a command, by an ACL for example, the call ends, and
--- keys before this one keep their grants: too much is counted, never too little. Granted -3,
--- after much work: not decided, ask again.
+-- slice_ring_report_v1 for up to 64 subjects of one limiter in one call. K is the number of keys. REPLY goes on with
+-- EACH for each key in turn. Each key is decided as by slice_ring_report_v1, and twice if it is named twice. Only
+-- granted above 0 is a grant. A key that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE); the others
+-- are decided. If Redis refuses a command, for example by an ACL, the call ends with that error, and keys before it
+-- keep their grants. What is reported of that key and of later ones is not counted. In a cluster all keys must lie in
+-- one slot: different subjects mostly do not. Granted -3: not decided and not charged, because the keys before it
+-- have used up the work of a call. Expect it with more than 40 new or long idle rings (2 windows of 201 slices). Ask
+-- for these keys again, with what is reported: it was not counted either.
 --
 -- GROUP[k]    subject      1..64
 -- KEYS[k]     ring         <prefix>:<limiter>:{<subject>}:sr1
@@ -2311,34 +2329,34 @@ local function slice_ring_report_many_v1(KEYS, ARGV)
 -- ARGV[1]      permits     int   0..1000000000           wanted now, up to every limit; 0 asks for none
 -- ARGV[k+1]    reported_k  int   0..1000000000           charged in any case; with permits 0, 0 only looks
 -- ARGV[K+3i-1] slice_i     us    1000..86400000000       length of a slice
--- ARGV[K+3i]   size_i      int   1..10000                its slices; up to 10000 in all windows
+-- ARGV[K+3i]   size_i      int   1..10000                number of its slices; up to 10000 in all windows
 -- ARGV[K+3i+1] limit_i     int   1..1000000000           permits in the window
 --
 -- REPLY[1]    now          time  0..                     the server's clock at the decision
 -- EACH[1]     granted      int   -3..1000000000          permits granted; -1: BADSTATE, -2: WRONGTYPE, -3: ask again
 -- EACH[2]     remaining    int   0..1000000000           permits that could be granted now
--- EACH[3]     wait         us    0..                     until they come free, if no one else asks
+-- EACH[3]     wait         us    0..                     until they come free (permits 0: one), if no one else asks
 -- EACH[4]     reset_after  us    0..                     until all windows are empty
 -- EACH[4+i]   count_i      int   0..                     permits in the window now
 --
 -- ERROR       BADARG       an argument is not an integer in its range
 -- ERROR       WRONGTYPE    granted -2: ring holds something other than a string
--- ERROR       BADSTATE     granted -1: ring holds a string that this script did not write
+-- ERROR       BADSTATE     granted -1: ring holds a string that is not in the layout sr/1
 --
 -- STATE       sr/1         as slice_ring_report_v1
 -- COMPLEXITY  O(K W log N) one TIME, then as slice_ring_report_v1 for each of K keys
 -- REDIS       5.0
 
 -- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
-local function integer(text, least, most)
+local function integer(text, min, max)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
-  if not n or n < least or n > most then return nil end
+  if not n or n < min or n > max then return nil end
   return n
 end
 
 if #KEYS < 1 or #KEYS > 64 then return redis.error_reply("BADARG KEYS: want 1 to 64") end
 if #ARGV - #KEYS < 4 or #ARGV - #KEYS > 25 or (#ARGV - #KEYS) % 3 ~= 1 then
-  return redis.error_reply("BADARG ARGV: want 1 and one for each key and 1 to 8 times 3")
+  return redis.error_reply("BADARG ARGV: want permits, each key's reported, then slice, size, limit of 1..8 windows")
 end
 local permits = integer(ARGV[1], 0, 1000000000)
 if not permits then return redis.error_reply("BADARG permits: want 0..1000000000") end
@@ -2401,9 +2419,10 @@ local struct = rawget(_G, "struct") or {
 
 local reply, n = {now}, 1
 local work = 0 -- for all keys
--- Adds to the work, unless that is too much for one call: then the key is not decided. No key alone is too much.
+local first -- whether no key before this one has worked: then it is decided, whatever it needs
+-- Adds to the work, unless that is too much for one call: then the key is not decided.
 local function exceeds(more)
-  if work + more > 10000 then return true end
+  if not first and work + more > 10000 then return true end
   work = work + more
 end
 
@@ -2458,7 +2477,7 @@ local function decide(ring, reported)
     local own = its_slice == slice and its_size == size
     if not own then
       rewrite = true
-      local least = math.huge
+      local min_longer = math.huge
       for k = 1, stored do
         local other, cells = struct.unpack(">I5I2", header, 20 * k - 5)
         if other < 1000 or cells < 1 or cells > 10000 then
@@ -2467,7 +2486,7 @@ local function decide(ring, reported)
         local longer = (cells - 1) * other - (size - 1) * slice
         if longer < 0 then longer = 1000000000000000 - longer end
         if other == slice and cells == size then longer, own = -1, true end
-        if longer < least then j, least = k, longer end
+        if longer < min_longer then j, min_longer = k, longer end
       end
       if not own then missing[#missing + 1], missing_cells = i, missing_cells + size end
       if stored > 0 then its_slice, its_size, shift, high = struct.unpack(">I5I2I6I6", header, 20 * j - 5) end
@@ -2563,8 +2582,8 @@ local function decide(ring, reported)
         end
       end
       -- A new window gets a section, as if all that it holds had been granted at the last grant: its total is what it
-      -- holds, and 0 before every slice. Where it would be the ninth, or the cells more than 10000, the ring begins
-      -- anew, with the windows of this call.
+      -- holds, and 0 before every slice. Where it would be the ninth, or the cells more than 10000, the ring is made
+      -- new, with only the windows of this call.
       if stored + #missing > 8 or cells + missing_cells > 10000 then
         stored, cells, missing = 0, 0, {}
         for i = #slices, 1, -1 do missing[#missing + 1] = i end
@@ -2664,7 +2683,8 @@ end
 -- ends the call: what was granted before it stays.
 local windows = (#ARGV - 1 - #KEYS) / 3
 for i = 1, #KEYS do
-  local granted, remaining, wait, reset_after, counts = -3, 0, 0, 0, {} -- after much work: not decided
+  local granted, remaining, wait, reset_after, counts = -3, 0, 0, 0, {} -- not decided: the keys before it took too long
+  first = work == 0
   if work < 10000 then granted, remaining, wait, reset_after, counts = decide(KEYS[i], all_reported[i]) end
   if not remaining then
     local code = granted.err:match("^%u+")
@@ -2683,6 +2703,9 @@ redis.register_function{
   function_name = "slice_ring_report_many_v1_look", flags = {"no-writes"},
   callback = function(KEYS, ARGV)
     if (tonumber(ARGV[1]) or 0) > 0 then return redis.error_reply("BADARG permits: want 0") end
+    for k = 1, #KEYS do
+      if (tonumber(ARGV[k + 1]) or 0) > 0 then return redis.error_reply("BADARG reported_" .. k .. ": want 0") end
+    end
     return slice_ring_report_many_v1(KEYS, ARGV)
   end,
 }
@@ -2690,11 +2713,11 @@ redis.register_function{
 local function slice_ring_report_v1(KEYS, ARGV)
 -- slice_ring_report v1
 --
--- Charges a slice_ring what is known only afterwards: reported permits are counted in the current
--- slice of every window, whatever the windows hold. Then it decides about permits, as slice_ring
--- does. The reply is about the ring after the report. A window that is full because of a report
--- denies until the report has left it. A lost reply does not say whether the report was counted:
--- one that is sent again may count twice, one that is not, not at all.
+-- Charges a slice_ring what is known only afterwards: reported permits are counted in the current slice
+-- of every window, whatever the windows hold. Then it decides about permits, as slice_ring does. The
+-- reply is about the ring after the report. A window that is full because of a report denies until the
+-- report has left it. After a lost reply it is unknown whether the report was counted. Sent again, it
+-- may count twice; not sent again, it may not count at all.
 --
 -- KEYS[1]     ring         <prefix>:<limiter>:{<subject>}:sr1
 --
@@ -2702,35 +2725,35 @@ local function slice_ring_report_v1(KEYS, ARGV)
 -- ARGV[1]     permits      int   0..1000000000           wanted now, up to every limit; 0 asks for none
 -- ARGV[2]     reported     int   0..1000000000           charged in any case; with permits 0, 0 only looks
 -- ARGV[3i]    slice_i      us    1000..86400000000       length of a slice
--- ARGV[3i+1]  size_i       int   1..10000                its slices; up to 10000 in all windows
+-- ARGV[3i+1]  size_i       int   1..10000                number of its slices; up to 10000 in all windows
 -- ARGV[3i+2]  limit_i      int   1..1000000000           permits in the window
 --
 -- REPLY[1]    granted      int   0..1000000000           permits granted: 0, or all that were asked for
 -- REPLY[2]    remaining    int   0..1000000000           permits that could be granted now
--- REPLY[3]    wait         us    0..                     until they come free, if no one else asks
+-- REPLY[3]    wait         us    0..                     until they come free (permits 0: one), if no one else asks
 -- REPLY[4]    reset_after  us    0..                     until all windows are empty
 -- REPLY[5]    now          time  0..                     the server's clock at the decision
 -- REPLY[5+i]  count_i      int   0..                     permits in the window now
 --
 -- ERROR       BADARG       an argument is not an integer in its range
 -- ERROR       WRONGTYPE    ring holds something other than a string
--- ERROR       BADSTATE     ring holds a string that this script did not write
+-- ERROR       BADSTATE     ring holds a string that is not in the layout sr/1
 --
--- STATE       sr/1         as slice_ring_v1
+-- STATE       sr/1         as slice_ring_v1. Reports stop counting where a window holds 7 * 10^12 permits
 -- COMPLEXITY  O(W log N)   as slice_ring_v1
 -- REDIS       5.0
 
 -- PART arguments: printed by make generate
 -- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
-local function integer(text, least, most)
+local function integer(text, min, max)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
-  if not n or n < least or n > most then return nil end
+  if not n or n < min or n > max then return nil end
   return n
 end
 
 if #KEYS ~= 1 then return redis.error_reply("BADARG KEYS: want 1") end
 if #ARGV < 5 or #ARGV > 26 or #ARGV % 3 ~= 2 then
-  return redis.error_reply("BADARG ARGV: want 2 and 1 to 8 times 3")
+  return redis.error_reply("BADARG ARGV: want permits, reported, then slice, size, limit of 1..8 windows")
 end
 local ring = KEYS[1]
 local permits = integer(ARGV[1], 0, 1000000000)
@@ -2851,7 +2874,7 @@ for i = #limits, 1, -1 do -- mostly the longest comes last, and others are not s
   local own = its_slice == slice and its_size == size
   if not own then
     rewrite = true
-    local least = math.huge
+    local min_longer = math.huge
     for k = 1, stored do
       local other, cells = struct.unpack(">I5I2", header, 20 * k - 5)
       if other < 1000 or cells < 1 or cells > 10000 then
@@ -2860,7 +2883,7 @@ for i = #limits, 1, -1 do -- mostly the longest comes last, and others are not s
       local longer = (cells - 1) * other - (size - 1) * slice
       if longer < 0 then longer = 1000000000000000 - longer end
       if other == slice and cells == size then longer, own = -1, true end
-      if longer < least then j, least = k, longer end
+      if longer < min_longer then j, min_longer = k, longer end
     end
     if not own then missing[#missing + 1], missing_cells = i, missing_cells + size end
     if stored > 0 then its_slice, its_size, shift, high = struct.unpack(">I5I2I6I6", header, 20 * j - 5) end
@@ -2896,7 +2919,7 @@ for i = #limits, 1, -1 do -- mostly the longest comes last, and others are not s
       local index = probe % its_size
       local at = 7 * (index - page_index)
       if index < page_index or at + 7 > #page then
-        -- MANY: work 32.
+        -- MANY: the script for many keys counts work 32 here.
         page_index, at = index, 0
         local from = 14 + 20 * stored + 7 * index
         for k = 1, j - 1 do from = from + 7 * struct.unpack(">I2", header, 20 * k) end
@@ -2956,8 +2979,8 @@ if granted > 0 then
       end
     end
     -- A new window gets a section, as if all that it holds had been granted at the last grant: its total is what it
-    -- holds, and 0 before every slice. Where it would be the ninth, or the cells more than 10000, the ring begins
-    -- anew, with the windows of this call.
+    -- holds, and 0 before every slice. Where it would be the ninth, or the cells more than 10000, the ring is made
+    -- new, with only the windows of this call.
     if stored + #missing > 8 or cells + missing_cells > 10000 then
       stored, cells, missing = 0, 0, {}
       for i = #slices, 1, -1 do missing[#missing + 1] = i end
@@ -2965,7 +2988,7 @@ if granted > 0 then
     local sections, added, from = string.sub(header, 15, 14 + 20 * stored), {""}, 14 + 20 * (stored + #missing)
     for k = #missing, 1, -1 do -- the search began with the last window
       local slice, size, count = slices[missing[k]], sizes[missing[k]], counts[missing[k]]
-      -- MANY: work size / 2.
+      -- MANY: the script for many keys counts work size / 2 here.
       local link = (last - last % slice) / slice % 4096
       local cell = struct.pack(">I6I1", math.floor(link / 256), link % 256)
       sections = sections .. struct.pack(">I5I2I6", slice, size, (count - total) % wrap) .. cell
@@ -2982,7 +3005,7 @@ if granted > 0 then
       local last_slice, current = (last - last % slice) / slice, (time - time % slice) / slice
       if current > last_slice then
         local gap = math.min(current - last_slice, size)
-        -- MANY: work gap / 2.
+        -- MANY: the script for many keys counts work gap / 2 here.
         local link, index = current % 4096, (last_slice + 1) % size
         local cell = struct.pack(">I6I1", (total + shift) % wrap * 16 + math.floor(link / 256), link % 256)
         local to_end = math.min(gap, size - index)
@@ -3056,6 +3079,7 @@ redis.register_function{
   function_name = "slice_ring_report_v1_look", flags = {"no-writes"},
   callback = function(KEYS, ARGV)
     if (tonumber(ARGV[1]) or 0) > 0 then return redis.error_reply("BADARG permits: want 0") end
+    if (tonumber(ARGV[2]) or 0) > 0 then return redis.error_reply("BADARG reported: want 0") end
     return slice_ring_report_v1(KEYS, ARGV)
   end,
 }
@@ -3063,41 +3087,42 @@ redis.register_function{
 local function slice_ring_return_v1(KEYS, ARGV)
 -- slice_ring_return v1
 --
--- Gives back permits of a slice_ring that were granted and not used: in each window, the slice that
--- they were counted in holds fewer. Not given back is what that slice does not hold, what has left
--- the window, and what is more than 1000 slices back, all windows taken together. It cannot know
--- whether the permits were used. If the ring was deleted and begun again in that slice, it gives
--- back permits of others.
+-- Gives back permits of a slice_ring that were granted and not used. In each window it lowers the slice
+-- in which they were counted, but not below 0. Nothing goes back in a window that this slice has left,
+-- or where it is too far back: the windows together may go back 1000 slices. Give back no more than was
+-- granted, once: more takes permits of others. After a lost reply, do not send it again. If the ring
+-- was deleted and filled again in that slice, it gives back permits of others.
 --
 -- KEYS[1]     ring         <prefix>:<limiter>:{<subject>}:sr1
 --
--- ARGV[1]     taken        time  0..9007199254740991     when they were granted: REPLY[5], now, of slice_ring
+-- ARGV[1]     moment       time  0..9007199254740991     when they were granted: REPLY[5], now, of slice_ring
 -- ARGV[2]     permits      int   1..1000000000           to give back
 --
 -- REPLY[1]    returned     int   0..1000000000           permits given back, in the window that held most of them
 --
 -- ERROR       BADARG       an argument is not an integer in its range
 -- ERROR       WRONGTYPE    ring holds something other than a string
--- ERROR       BADSTATE     ring holds a string that slice_ring did not write
+-- ERROR       BADSTATE     ring holds a string that is not in the layout sr/1
 --
 -- STATE       sr/1         slice_ring's: the shifts and the totals of the later slices fall by what is given back;
 --                          the links and the expiry stay
--- COMPLEXITY  O(N)         N slices, at most 1000, have begun since: reads and writes their cells
+-- COMPLEXITY  O(N)         N is the number of slices since the grant, at most 1000. Giving back reads and
+--                          writes their cells
 -- REDIS       5.0
 
 -- PART arguments: printed by make generate
 -- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
-local function integer(text, least, most)
+local function integer(text, min, max)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
-  if not n or n < least or n > most then return nil end
+  if not n or n < min or n > max then return nil end
   return n
 end
 
 if #KEYS ~= 1 then return redis.error_reply("BADARG KEYS: want 1") end
 if #ARGV ~= 2 then return redis.error_reply("BADARG ARGV: want 2") end
 local ring = KEYS[1]
-local taken = integer(ARGV[1], 0, 9007199254740991)
-if not taken then return redis.error_reply("BADARG taken: want 0..9007199254740991") end
+local moment = integer(ARGV[1], 0, 9007199254740991)
+if not moment then return redis.error_reply("BADARG moment: want 0..9007199254740991") end
 local permits = integer(ARGV[2], 1, 1000000000)
 if not permits then return redis.error_reply("BADARG permits: want 1..1000000000") end
 -- END
@@ -3151,27 +3176,27 @@ end
 local wrap = 17592186044416
 -- END
 
--- While a clock is behind, slice_ring counts permits at its last grant, which is later than taken. Then this takes from
--- slice_taken what others were granted there, or nothing. No limit is broken: a window that holds slice_taken holds the
--- later slice too, so it falls by no more than this caller had added to it.
+-- While a clock is behind, slice_ring counts permits at its last grant, which is later than moment. Then this takes
+-- from moment_slice what others were granted there, or nothing. No limit is broken: a window that holds moment_slice
+-- holds the later slice too, so it falls by no more than this caller had added to it.
 local surplus = permits
--- PART ring_taken: printed by make generate
+-- PART ring_return: printed by make generate
 -- In each section, the slice that the permits were counted in is to hold fewer: the shift and the totals of the later
 -- slices fall. Its own total counts what came before it. A link may now lead to an empty slice: no slice before that
 -- has permits, so slice_ring only needs one more probe. Nothing is written before all is read.
-local writes, returned, most = {}, 0, 1000 -- most is how many later slices all sections may have
+local writes, returned, max_later = {}, 0, 1000 -- max_later: of all sections together
 local first = 14 + 20 * stored
 for j = 1, stored do
   local slice, size, shift = struct.unpack(">I5I2I6", header, 20 * j - 5)
   if slice < 1000 or size < 1 or size > 10000 then
     return redis.error_reply("BADSTATE ring: want 1..10000 slices of 1 ms or more")
   end
-  local slice_taken = (taken - taken % slice) / slice
-  local later = (last - last % slice) / slice - slice_taken -- how many slices came after it
-  if later >= 0 and later < size and later <= most then
-    most = most - later
-    -- The cells of slice_taken and of each later slice: in one piece or, across the section's end, in two.
-    local index = slice_taken % size
+  local moment_slice = (moment - moment % slice) / slice
+  local later = (last - last % slice) / slice - moment_slice -- how many slices came after it
+  if later >= 0 and later < size and later <= max_later then
+    max_later = max_later - later
+    -- The cells of moment_slice and of each later slice: in one piece or, across the section's end, in two.
+    local index = moment_slice % size
     local from, to_end = first + 7 * index, math.min(later + 1, size - index)
     local cells = redis.call("GETRANGE", ring, string.format("%d", from), string.format("%d", from + 7 * to_end - 1))
     if to_end <= later then
@@ -3213,29 +3238,30 @@ local function slice_ring_v1(KEYS, ARGV)
 --
 -- The time-slice ring: permits counted by slice of time, in up to 8 windows, each with slices of its
 -- own, all granted or none. No interval of (size_i - 1) * slice_i holds more than limit_i: to cover a
--- window w, ask for w / slice_i + 1 slices. A window that is new to the ring begins with what another
--- holds of its time, the shortest that is as long or else the longest, as if granted at the last
--- grant. Of more than 8 windows, or 10000 slices in all, the ring keeps those of the last call. It
--- does not book ahead. A denied call writes nothing.
+-- window w, ask for w / slice_i + 1 slices. A window that is new to the ring starts with what another
+-- one holds of its time: the shortest that is as long, or else the longest. That is taken as granted at
+-- the last grant. So a new longer window counts too little until it has passed once. A ring keeps at
+-- most 8 windows and 10000 slices: beyond that it forgets all windows but those of the call. It does
+-- not book ahead. A denied call writes nothing.
 --
 -- KEYS[1]     ring         <prefix>:<limiter>:{<subject>}:sr1
 --
 -- GROUP[i]    window       1..8
 -- ARGV[1]     permits      int   0..1000000000           wanted now, up to every limit; 0 only looks
 -- ARGV[3i-1]  slice_i      us    1000..86400000000       length of a slice
--- ARGV[3i]    size_i       int   1..10000                its slices; up to 10000 in all windows
+-- ARGV[3i]    size_i       int   1..10000                number of its slices; up to 10000 in all windows
 -- ARGV[3i+1]  limit_i      int   1..1000000000           permits in the window
 --
 -- REPLY[1]    granted      int   0..1000000000           permits granted: 0, or all that were asked for
 -- REPLY[2]    remaining    int   0..1000000000           permits that could be granted now
--- REPLY[3]    wait         us    0..                     until they come free, if no one else asks
+-- REPLY[3]    wait         us    0..                     until they come free (a look: 1 permit), if no one else asks
 -- REPLY[4]    reset_after  us    0..                     until all windows are empty
 -- REPLY[5]    now          time  0..                     the server's clock at the decision
 -- REPLY[5+i]  count_i      int   0..                     permits in the window now
 --
 -- ERROR       BADARG       an argument is not an integer in its range
 -- ERROR       WRONGTYPE    ring holds something other than a string
--- ERROR       BADSTATE     ring holds a string that this script did not write
+-- ERROR       BADSTATE     ring holds a string that is not in the layout sr/1
 --
 -- STATE       sr/1         A header: number of sections in 1 byte, time of the last grant in 7, total granted in
 --                          6. Then 20 bytes for each section, one for each slice_i and size_i that was asked for:
@@ -3243,7 +3269,9 @@ local function slice_ring_v1(KEYS, ARGV)
 --                          A section's own total is total + shift. Then the cells of the sections, size of 7 bytes
 --                          each. Slice number s begins at s * slice; its cell is at index s % size: 44 bits with the
 --                          section's total before s, and 12 bits, the link: s' % 4096, where s' is the first slice
---                          from s on with permits. Big-endian. Expires when the last slice has left all sections
+--                          from s on with permits. Big-endian. Void if the last grant is more than the longest window
+--                          and 60 s ahead of the clock. Expires when the last slice has left all sections. A key may
+--                          have one more part, the age of leases in us
 -- COMPLEXITY  O(W log N)   TIME, GETRANGE, and one more for each of the W windows whose slice has changed; a denial
 --                          searches the N slices of a window by three links, then by halving. A grant writes a cell
 --                          for each slice since the last grant, and with a new window the whole ring
@@ -3251,15 +3279,15 @@ local function slice_ring_v1(KEYS, ARGV)
 
 -- PART arguments: printed by make generate
 -- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
-local function integer(text, least, most)
+local function integer(text, min, max)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
-  if not n or n < least or n > most then return nil end
+  if not n or n < min or n > max then return nil end
   return n
 end
 
 if #KEYS ~= 1 then return redis.error_reply("BADARG KEYS: want 1") end
 if #ARGV < 4 or #ARGV > 25 or #ARGV % 3 ~= 1 then
-  return redis.error_reply("BADARG ARGV: want 1 and 1 to 8 times 3")
+  return redis.error_reply("BADARG ARGV: want permits, then slice, size, limit of 1..8 windows")
 end
 local ring = KEYS[1]
 local permits = integer(ARGV[1], 0, 1000000000)
@@ -3374,7 +3402,7 @@ for i = #limits, 1, -1 do -- mostly the longest comes last, and others are not s
   local own = its_slice == slice and its_size == size
   if not own then
     rewrite = true
-    local least = math.huge
+    local min_longer = math.huge
     for k = 1, stored do
       local other, cells = struct.unpack(">I5I2", header, 20 * k - 5)
       if other < 1000 or cells < 1 or cells > 10000 then
@@ -3383,7 +3411,7 @@ for i = #limits, 1, -1 do -- mostly the longest comes last, and others are not s
       local longer = (cells - 1) * other - (size - 1) * slice
       if longer < 0 then longer = 1000000000000000 - longer end
       if other == slice and cells == size then longer, own = -1, true end
-      if longer < least then j, least = k, longer end
+      if longer < min_longer then j, min_longer = k, longer end
     end
     if not own then missing[#missing + 1], missing_cells = i, missing_cells + size end
     if stored > 0 then its_slice, its_size, shift, high = struct.unpack(">I5I2I6I6", header, 20 * j - 5) end
@@ -3419,7 +3447,7 @@ for i = #limits, 1, -1 do -- mostly the longest comes last, and others are not s
       local index = probe % its_size
       local at = 7 * (index - page_index)
       if index < page_index or at + 7 > #page then
-        -- MANY: work 32.
+        -- MANY: the script for many keys counts work 32 here.
         page_index, at = index, 0
         local from = 14 + 20 * stored + 7 * index
         for k = 1, j - 1 do from = from + 7 * struct.unpack(">I2", header, 20 * k) end
@@ -3470,8 +3498,8 @@ if permits > 0 and wait == 0 then
       end
     end
     -- A new window gets a section, as if all that it holds had been granted at the last grant: its total is what it
-    -- holds, and 0 before every slice. Where it would be the ninth, or the cells more than 10000, the ring begins
-    -- anew, with the windows of this call.
+    -- holds, and 0 before every slice. Where it would be the ninth, or the cells more than 10000, the ring is made
+    -- new, with only the windows of this call.
     if stored + #missing > 8 or cells + missing_cells > 10000 then
       stored, cells, missing = 0, 0, {}
       for i = #slices, 1, -1 do missing[#missing + 1] = i end
@@ -3479,7 +3507,7 @@ if permits > 0 and wait == 0 then
     local sections, added, from = string.sub(header, 15, 14 + 20 * stored), {""}, 14 + 20 * (stored + #missing)
     for k = #missing, 1, -1 do -- the search began with the last window
       local slice, size, count = slices[missing[k]], sizes[missing[k]], counts[missing[k]]
-      -- MANY: work size / 2.
+      -- MANY: the script for many keys counts work size / 2 here.
       local link = (last - last % slice) / slice % 4096
       local cell = struct.pack(">I6I1", math.floor(link / 256), link % 256)
       sections = sections .. struct.pack(">I5I2I6", slice, size, (count - total) % wrap) .. cell
@@ -3496,7 +3524,7 @@ if permits > 0 and wait == 0 then
       local last_slice, current = (last - last % slice) / slice, (time - time % slice) / slice
       if current > last_slice then
         local gap = math.min(current - last_slice, size)
-        -- MANY: work gap / 2.
+        -- MANY: the script for many keys counts work gap / 2 here.
         local link, index = current % 4096, (last_slice + 1) % size
         local cell = struct.pack(">I6I1", (total + shift) % wrap * 16 + math.floor(link / 256), link % 256)
         local to_end = math.min(gap, size - index)
@@ -3585,7 +3613,7 @@ local function token_bucket_set_v1(KEYS, ARGV)
 --
 -- ARGV[1]     rate         int   1..1000000              permits in any interval
 -- ARGV[2]     interval     us    1000..31622400000000    until a permit comes back
--- ARGV[3]     scope        int   0..1                    0: all clients together, 1: each by itself
+-- ARGV[3]     scope        int   0..1                    0: all clients together, 1: each alone
 --
 -- REPLY[1]    rate         int   1..1000000              the rate in force
 -- REPLY[2]    interval     us    1000..31622400000000    the interval in force
@@ -3600,9 +3628,9 @@ local function token_bucket_set_v1(KEYS, ARGV)
 
 -- PART arguments: printed by make generate
 -- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
-local function integer(text, least, most)
+local function integer(text, min, max)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
-  if not n or n < least or n > most then return nil end
+  if not n or n < min or n > max then return nil end
   return n
 end
 
@@ -3654,13 +3682,13 @@ local function token_bucket_v1(KEYS, ARGV)
 --
 -- ARGV[1]     rate         int   1..1000000              permits in any interval, where no config is stored
 -- ARGV[2]     interval     us    1000..31622400000000    until a permit comes back, where no config is stored
--- ARGV[3]     scope        int   0..1                    0: all clients together, 1: each by itself; the same
+-- ARGV[3]     scope        int   0..1                    0: all clients together, 1: each alone; if no config is stored
 -- ARGV[4]     permits      int   0..1000000              wanted now, up to the rate in force; 0 only looks
 -- ARGV[5]     max_wait     us    0..60000000             books up to this far ahead
 --
 -- REPLY[1]    granted      int   0..1000000              permits granted: 0, or all that were asked for
 -- REPLY[2]    remaining    int   0..1000000              permits that could be granted now
--- REPLY[3]    wait         us    0..                     granted: act after this; denied: they come free then
+-- REPLY[3]    wait         us    0..                     granted: act then; denied: they come free then; look: for 1
 -- REPLY[4]    reset_after  us    0..                     until every permit has come back
 -- REPLY[5]    now          time  0..                     the server's clock at the decision
 -- REPLY[6]    rate         int   1..1000000              the rate in force
@@ -3668,23 +3696,27 @@ local function token_bucket_v1(KEYS, ARGV)
 --
 -- ERROR       BADARG       an argument is not an integer in its range, or permits are above the rate
 -- ERROR       WRONGTYPE    config holds something other than a hash, or all or by_client than a list
--- ERROR       BADSTATE     config holds no rate, interval and scope in their ranges, or the permits hold
---                          an entry that this script did not write
+-- ERROR       BADSTATE     config holds no rate, interval and scope in their ranges, or all or by_client an
+--                          entry that is not in the layout tb/1
 --
 -- STATE       tb/1         config: a hash of rate, interval and scope, set by the first grant where there
 --                          is none. all, by_client: a list with an entry a grant, oldest first,
---                          struct.pack(">I8I8I4", the time it was granted for, permits granted before
---                          it, its permits). In use are, of the newest entry, before + permits, less
---                          before of the oldest live one. The lists expire when the last permit has come
---                          back, the config up to 0.1 s later, one set by token_bucket_set never
--- COMPLEXITY  O(log N)     TIME, HMGET, LINDEX; a grant removes up to 10000 expired entries
+--                          struct.pack(">I8I8I4", the time it was granted for, permits granted before it,
+--                          its permits). In use are, of the newest entry, before + permits, less before of
+--                          the oldest live one. Void if the newest is more than an interval and 120 s ahead
+--                          of the clock (the longer of the call's interval and its own). The lists expire
+--                          when the last permit has come back, the config up to 0.1 s later, one set by
+--                          token_bucket_set never
+-- COMPLEXITY  O(log N)     TIME, HMGET, log N LINDEX, each of which walks the nodes of the list (8 KB
+--                          each): 0.14 ms with 10^6 entries, nearly all of them expired. A grant removes up
+--                          to 10000 expired entries, or unlinks the list if all have expired
 -- REDIS       5.0
 
 -- PART arguments: printed by make generate
 -- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
-local function integer(text, least, most)
+local function integer(text, min, max)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
-  if not n or n < least or n > most then return nil end
+  if not n or n < min or n > max then return nil end
   return n
 end
 
@@ -3793,12 +3825,12 @@ if newest then
   local blocker = total + wanted - rate
   local at, before, after = read(redis.call("LINDEX", log, "0"))
   if at and (at <= interval_start or after < blocker) then
-    -- The index of the first entry later than index that is live and whose running total reaches least: steps that
+    -- The index of the first entry later than index that is live and whose running total reaches min: steps that
     -- double look for one, then steps that halve look for the first one. The end of the log stops the search too.
-    local function find(index, least)
+    local function find(index, min)
       local function reaches(i)
         local time, _, sum = read(redis.call("LINDEX", log, i))
-        return not time or time > interval_start and sum >= least
+        return not time or time > interval_start and sum >= min
       end
       local step = 1
       while not reaches(index + step) do
@@ -3828,7 +3860,8 @@ if newest then
   end
 end
 if unreadable then
-  return redis.error_reply("BADSTATE permits: want times and packed running totals")
+  local name = scope == 0 and "all" or "by_client"
+  return redis.error_reply("BADSTATE " .. name .. ": want times and packed running totals")
 end
 
 local granted = 0
@@ -3926,9 +3959,9 @@ local function zset_log_return_v1(KEYS, ARGV)
 
 -- PART arguments: printed by make generate
 -- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
-local function integer(text, least, most)
+local function integer(text, min, max)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
-  if not n or n < least or n > most then return nil end
+  if not n or n < min or n > max then return nil end
   return n
 end
 
@@ -4001,11 +4034,14 @@ redis.register_function("zset_log_return_v1", zset_log_return_v1)
 local function zset_log_v1(KEYS, ARGV)
 -- zset_log v1
 --
--- The sliding-window log in a ZSET: any half-open interval of length window holds at most
--- limit granted permits, to the microsecond. Every request has an id, so a retry after a lost
--- reply is not charged again, and ZREM of its members gives its permits back. First come, first
--- served: nobody gets a permit before those who have booked ahead. A denied call writes
--- nothing. Callers without ids use list_log; ZRANGE shows what is stored.
+-- The sliding-window log in a ZSET: any half-open interval of length window holds at most limit granted permits, to
+-- the microsecond. Every request has an id, so a retry after a lost reply is not charged again, and zset_log_return
+-- gives its permits back. An id is known until its permits leave the window; after that it is charged again. Make
+-- ids yourself: an end user who chooses them is not limited. First come, first served: nobody gets a permit before
+-- those who have booked ahead. A denied call writes nothing. Callers without ids use list_log; ZRANGE shows what is
+-- stored. limit and window may change from call to call. A grant under a shorter window forgets what is older than
+-- that, so callers that alternate between two windows on one key get the longer limit again and again: use two
+-- limiters, or slice_ring.
 --
 -- KEYS[1]     log          <prefix>:<limiter>:{<subject>}:zl1
 --
@@ -4017,7 +4053,7 @@ local function zset_log_v1(KEYS, ARGV)
 --
 -- REPLY[1]    granted      int   0..500                  permits granted: 0, or all that were asked for
 -- REPLY[2]    remaining    int   0..10000                permits that could be granted now
--- REPLY[3]    wait         us    0..                     granted: act after this; denied: they come free then
+-- REPLY[3]    wait         us    0..                     granted: act then; denied: they come free then; look: for 1
 -- REPLY[4]    reset_after  us    0..                     until the log is empty
 -- REPLY[5]    now          time  0..                     the server's clock at the decision
 --
@@ -4025,18 +4061,20 @@ local function zset_log_v1(KEYS, ARGV)
 -- ERROR       WRONGTYPE    log holds something other than a sorted set
 -- ERROR       BADSTATE     log holds a score that is not a time in microseconds
 --
--- STATE       zl/1         one member a permit, its score the time it was granted for: <id>, then
---                          <id>||2, <id>||3, ... ZREM of all the members of a call gives its permits
---                          back. Expires when the newest has left the window; set
---                          lazyfree-lazy-expire from 10000 members on
+-- STATE       zl/1         one member a permit, its score the time it was granted for: <id>, then <id>||2,
+--                          <id>||3, ... Give permits back with zset_log_return: after ZREM the expiry
+--                          stays, and a wrong clock is noticed later. Void if the newest is more than a
+--                          window and 120 s ahead of the clock (the longer of the call's window and its
+--                          own). Expires when the newest has left the window; set lazyfree-lazy-expire from
+--                          10000 members on
 -- COMPLEXITY  O(log N)     TIME, ZCARD, ZSCORE, ZCOUNT; a grant removes up to permits + 100 expired members
 -- REDIS       5.0
 
 -- PART arguments: printed by make generate
 -- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
-local function integer(text, least, most)
+local function integer(text, min, max)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
-  if not n or n < least or n > most then return nil end
+  if not n or n < min or n > max then return nil end
   return n
 end
 

@@ -13,7 +13,7 @@ const releases = 5; // where it is unknown whether there is a lease
 /** Limits how many run at once. */
 class Concurrency extends Limiter {
   configure({ slots, ttl }) {
-    if (this.onFailure.local) throw refuse(this.name, 'onFailure', this.onFailure, '"error", "open" or "closed"');
+    if (this.onFailure.local) throw refuse(this.name, 'onFailure', this.onFailure, '"error", "open" or "deny"');
     this.capacity = integer(this.name, 'slots', slots, 0, argumentOf(this.script, 'limit').max);
     const { min, max } = argumentOf(this.script, 'ttl');
     this.ttl = duration(this.name, 'ttl', ttl, min, max) / 1e3;
@@ -22,11 +22,11 @@ class Concurrency extends Limiter {
     this.queues = new Map();
   }
 
-  /** Takes a slot now. Returns null if none is free. */
+  /** Takes a slot now: null if none is free. Returns the decision as well. */
   async tryAcquire(subject, options = {}) {
     const { signal } = this.check('tryAcquire', options);
     const place = { n: 1, maxWait: 0, id: newId() };
-    return (await this.take(subject, place, { signal }).finally(() => this.leave(subject, place))).slot;
+    return this.take(subject, place, { signal }).finally(() => this.leave(subject, place));
   }
 
   /**

@@ -19,7 +19,7 @@ class ExceedsLimitError extends ArgumentError {}
 class StateError extends SluiceError {}
 class OutcomeUnknownError extends SluiceError {}
 class UnavailableError extends SluiceError {}
-class NotLoadedError extends SluiceError {}
+class NotLoadedError extends UnavailableError {}
 class WaitError extends SluiceError {}
 class SlotLostError extends SluiceError {}
 class NotReservedError extends SluiceError {}

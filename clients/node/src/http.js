@@ -50,7 +50,7 @@ function appendHeader(response, name, value) {
 /** Returns a function that decides about a request: the headers, and the body of a refusal if there is one. */
 function decider(limiter, options = {}) {
   checkOptions('middleware', 'the middleware', options, ['key', 'cost']);
-  const { key = keyByAddress(), cost = () => 1 } = options;
+  const { key = keyByIP(), cost = () => 1 } = options;
   checkFunction('middleware', 'key', key);
   checkFunction('middleware', 'cost', cost);
   if (typeof limiter?.allowN !== 'function') throw refuse('middleware', 'limiter', limiter, 'a limiter with allow()');
@@ -153,20 +153,20 @@ function keyByHeader(name) {
 }
 
 /**
- * Counts by the address of the client, of IPv6 by its first ipv6Prefix bits. trust names the proxies that append to
+ * Counts by the address of the client, of IPv6 by its first ipv6Prefix bits. trustedProxies names those that append to
  * X-Forwarded-For: prefixes, addresses, or "unix" for Unix sockets.
  */
-function keyByAddress(options = {}) {
-  checkOptions('keyByAddress', 'keyByAddress', options, ['trust', 'ipv6Prefix']);
-  const { trust = [], ipv6Prefix = 64 } = options;
-  checkStrings('keyByAddress', 'trust', trust);
-  integer('keyByAddress', 'ipv6Prefix', ipv6Prefix, 1, 128);
-  const prefixes = trust.filter((proxy) => proxy !== 'unix').map(parsePrefix);
+function keyByIP(options = {}) {
+  checkOptions('keyByIP', 'keyByIP', options, ['trustedProxies', 'ipv6Prefix']);
+  const { trustedProxies = [], ipv6Prefix = 64 } = options;
+  checkStrings('keyByIP', 'trustedProxies', trustedProxies);
+  integer('keyByIP', 'ipv6Prefix', ipv6Prefix, 1, 128);
+  const prefixes = trustedProxies.filter((proxy) => proxy !== 'unix').map(parsePrefix);
   const trusts = (address) => prefixes.some((prefix) => prefix.holds(address));
   return (request, socket = request.socket) => {
     let address = parseAddress(socket?.remoteAddress ?? '');
     const hops = request.headers['x-forwarded-for']?.split(',') ?? [];
-    let proxy = address === undefined ? trust.includes('unix') : trusts(address);
+    let proxy = address === undefined ? trustedProxies.includes('unix') : trusts(address);
     while (proxy && hops.length > 0) {
       const [, hop = ''] = /^[ \t]*([^ \t](?:.*[^ \t])?)/s.exec(hops.pop()) ?? [];
       if (hop.toLowerCase() === 'unknown') break; // counted for the proxy that wrote it
@@ -214,11 +214,11 @@ function parsePrefix(proxy) {
   const [address, longest] = [parseAddress(host), isIP(host) === 4 ? 32 : 128];
   const length = bits === undefined ? longest : /^\d{1,3}$/.test(bits) ? Number(bits) : NaN;
   if (address === undefined || !(length <= longest)) {
-    throw refuse('keyByAddress', 'trust', proxy, 'a prefix ("10.0.0.0/8"), an address or "unix"');
+    throw refuse('keyByIP', 'trustedProxies', proxy, 'a prefix ("10.0.0.0/8"), an address or "unix"');
   }
   const rest = BigInt(longest - length);
   const ofIPv4 = rest <= 32n && isIPv4(address);
   return { holds: (other) => isIPv4(other) === ofIPv4 && other >> rest === address >> rest };
 }
 
-module.exports = { expressLimit, fastifyLimit, headersOf, keyByAddress, keyByHeader, subjectOf };
+module.exports = { expressLimit, fastifyLimit, headersOf, keyByHeader, keyByIP, subjectOf };

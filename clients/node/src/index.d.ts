@@ -15,43 +15,49 @@ export interface LimitsOptions {
   /** Never load scripts: a missing one is a NotLoadedError. Use it if the Redis user has no right to SCRIPT. */
   preloaded?: boolean;
   /**
-   * How long one call waits for a server that is silent, retries included: 1 ms to 24 h, to 10 ms. Default: 1 s, and
-   * 100 ms with onFailure "open" or "closed". Time in which the server answers earlier calls does not count, and of
-   * the time in which this process is busy a twentieth: a process that is never idle waits up to 20 times as long.
+   * How long one call waits for a server that is silent, retries included: 1 ms to 24 h, in steps of 10 ms. Default:
+   * 1 s, and 100 ms with another onFailure than "error". Time in which the server answers earlier calls does not count,
+   * and of the time in which this process is busy a twentieth: a process that is never idle waits up to 20 times as
+   * long.
    */
   timeout?: Duration;
   /**
-   * What happens when Redis does not decide: an error (default), a grant, a denial, or a decision in this process. All
-   * but the error are degraded, and process.emitWarning tells it, once a second for a name at most.
+   * What happens when Redis does not decide. Default: "error". All other answers are degraded, and process.emitWarning
+   * tells of them, once a second for a name at most.
    */
   onFailure?: OnFailure;
 }
 
 /**
+ * While Redis does not decide, "error" rejects, "open" grants, and "deny" denies.
  * local limits in this process, to a share of the limit (above 0, up to 1): of n processes that share the load 1 / n.
  * It is a token bucket for each window, which starts full, of up to 10000 subjects; logs and rings grant up to twice
  * the share in a window. A call for more than the share holds is the error of Redis. Not for concurrency.
  */
-export type OnFailure = 'error' | 'open' | 'closed' | { local: number };
+export type OnFailure = 'error' | 'open' | 'deny' | { local: number };
 
+/** How many permits a subject may have in any window. */
 export interface Limit {
-  /** Permits in a window. With 0 everything is denied without asking Redis. */
+  /** Permits in a window: 0 or more, up to the limiter's maximum. With 0 everything is denied without asking Redis. */
   permits: number;
   /** 1 ms to 366 days, of rings 9999 days. */
   window: Duration;
 }
 
+/** What a limiter may have of its own. */
 export interface LimiterOptions {
   /** Replaces the one of Limits. */
   timeout?: Duration;
   onFailure?: OnFailure;
 }
 
+/** Options of limiters that can wait. */
 export interface WaitingOptions extends LimiterOptions {
-  /** How far ahead wait() and reserve() book, and how long wait() takes in all. Default: no bound. */
+  /** How far ahead wait() and reserve() book (60 s at most), how long wait() and acquire() take. Default: no bound. */
   maxWait?: Duration;
 }
 
+/** Options of a call. */
 export interface CallOptions {
   /** Ends the call. If it may have been charged, the error is an OutcomeUnknownError, otherwise the signal's reason. */
   signal?: AbortSignal;
@@ -62,9 +68,11 @@ export interface IdOptions extends CallOptions {
   id?: string;
 }
 
+/** Options of wait() and reserve(). */
 export interface WaitOptions extends CallOptions {
   /** Permits. Default: 1. */
   n?: number;
+  /** Replaces the limiter's. */
   maxWait?: Duration;
 }
 
@@ -77,8 +85,8 @@ export interface Decision {
   readonly remaining: number;
   /** Denied: until the permits come free, if no one else asks; Infinity if the limit is 0. Granted: 0 unless booked. */
   readonly wait: number;
-  /** wait in whole seconds, rounded up, for a Retry-After header. */
-  readonly retryAfter: number;
+  /** wait in whole seconds for a Retry-After header: rounded up, at most 366 days. At least 1 for a denial. */
+  readonly retryAfterSeconds: number;
   /** Until the subject has its whole limit again. */
   readonly resetAfter: number;
   /** The clock of Redis, in milliseconds since 1970. Not there if no server decided. */
@@ -98,14 +106,21 @@ export interface Decision {
   readonly cause?: Error;
 }
 
+/** The state of one window of a ring after a decision. */
 export interface WindowState {
   readonly limit: { readonly permits: number; readonly window: number };
+  /** Permits that this window would grant now. */
   readonly remaining: number;
+  /** Until it is empty, at most. */
   readonly resetAfter: number;
+  /** How long a permit counts in it, at most: up to a slice longer than the window. */
   readonly countsFor: number;
 }
 
-/** What the limiters have in common. A subject is text of 1 to 65536 bytes. Each call is one round trip. */
+/**
+ * What all limiters have that grant permits. A subject is text of 1 to 65536 bytes. Each call is one round trip. A
+ * wrong argument is an ArgumentError; if Redis does not decide, it is an UnavailableError or an OutcomeUnknownError.
+ */
 export interface Limiter<Options = CallOptions> {
   readonly name: string;
   /** Asks for one permit now. Use it to refuse what is over the limit. */
@@ -124,11 +139,13 @@ export interface Limiter<Options = CallOptions> {
   reset(subject: string, options?: CallOptions): Promise<void>;
 }
 
-export interface Booker<Options = CallOptions> extends Limiter<Options> {
+/** A limiter that can book permits ahead: all but sliceRing. */
+export interface Reserver<Options = CallOptions> extends Limiter<Options> {
   /** Books permits for the earliest time at which they may be used, up to maxWait or 60 s ahead. Ask ok first. */
   reserve(subject: string, options?: WaitOptions & Options): Promise<Reservation>;
 }
 
+/** A limiter that can take permits back: listLog, zsetLog and sliceRing. */
 export interface Returner {
   /**
    * Gives back n (default: all) of the permits that a decision about the subject granted and that were certainly not
@@ -148,28 +165,30 @@ export interface AllDecision extends Decision {
   readonly denied: readonly Part[];
 }
 
+/** A booking that reserve() has made, or could not make: ask ok first. */
 export interface Reservation {
   /** Whether the permits were booked. */
   readonly ok: boolean;
   readonly decision: Decision;
   /** Milliseconds from now until the permits may be used: Infinity if it is not ok. */
   readonly delay: number;
-  /** Resolves when the permits may be used. */
+  /** Resolves when the permits may be used. A WaitError if it is not ok. */
   wait(options?: CallOptions): Promise<void>;
-  /** Gives the permits back, unless they are due. Not with gcra and tokenBucket. */
-  cancel(options?: CallOptions): Promise<number>;
+  /** Gives the permits back, unless they are due. With gcra and tokenBucket it is an ArgumentError. */
+  cancel(options?: CallOptions): Promise<void>;
 }
 
-export interface ListLog extends Booker, Returner {}
-export interface ZSetLog extends Booker<IdOptions>, Returner {}
-export interface GCRA extends Booker {}
+export interface ListLog extends Reserver, Returner {}
+export interface ZSetLog extends Reserver<IdOptions>, Returner {}
+export interface GCRA extends Reserver {}
 export interface SliceRing extends Limiter, Returner {}
 
-export interface TokenBucket extends Booker {
+export interface TokenBucket extends Reserver {
   /** Stores the subject's limit in Redis, for all processes at once. */
   setRate(subject: string, limit: Limit, options?: CallOptions): Promise<void>;
 }
 
+/** One limit, or one to eight windows, charged all or none. */
 export type RingOptions = ({ windows: Limit[]; permits?: undefined; window?: undefined } | Limit) & {
   /**
    * The length of the slices of all windows, 1 ms to 24 h. Default: of each window a 200th. A window that is new to a
@@ -178,10 +197,10 @@ export type RingOptions = ({ windows: Limit[]; permits?: undefined; window?: und
   slice?: Duration;
 };
 
-/** A cost that is known only afterwards. All calls with an id of the server's own making are counted once. */
+/** A cost that is known only afterwards. All calls with an id (1 to 128 bytes, the server's own) are counted once. */
 export interface Budget {
   readonly name: string;
-  /** Takes an estimate, in all windows or in none. */
+  /** Takes an estimate of 1 or more, in all windows or in none. */
   reserve(subject: string, id: string, estimate: number, options?: CallOptions): Promise<Decision>;
   /** Replaces the estimate by the actual cost. A NotReservedError if Redis does not know the id. */
   settle(subject: string, id: string, actual: number, options?: CallOptions): Promise<void>;
@@ -194,8 +213,8 @@ export interface Budget {
 /** How many run at once. */
 export interface Concurrency {
   readonly name: string;
-  /** Takes a slot now; null if none is free. */
-  tryAcquire(subject: string, options?: CallOptions): Promise<Slot | null>;
+  /** Takes a slot now; it is null if none is free. Use it to refuse what is over the limit. */
+  tryAcquire(subject: string, options?: CallOptions): Promise<{ slot: Slot | null; decision: Decision }>;
   /**
    * Takes a slot as soon as one is free. With maxWait it asks again while Redis is down. After maxWait it is a
    * WaitError, or the error of the outage if Redis does not answer.
@@ -216,22 +235,28 @@ export interface Slot {
   [Symbol.asyncDispose](): Promise<void>;
 }
 
-/** Makes limiters on one Redis. Names, limits and options are checked when a limiter is made, and nothing is sent. */
+/**
+ * Makes limiters on one Redis. Names (letters, digits, ".", "_", "-", "/"), limits and options are checked when a
+ * limiter is made, and nothing is sent: what is wrong is an ArgumentError.
+ */
 export class Limits {
   constructor(client: Client, options?: LimitsOptions);
   /** Exact limits: no interval of one window holds more. The default choice. Up to 1000000 permits. */
   listLog(name: string, options: Limit & WaitingOptions): ListLog;
   /** As exact, with an id for each call: what is repeated is charged once. Up to 10000 permits. */
   zsetLog(name: string, options: Limit & WaitingOptions): ZSetLog;
-  /** A smooth rate with a burst, in 104 bytes. Up to 10000000 permits. */
+  /** A smooth rate with a burst, in 161 bytes. Up to 10000000 permits; burst is 1 to 10000000, by default permits. */
   gcra(name: string, options: Limit & WaitingOptions & { burst?: number }): GCRA;
-  /** A rate that operators change in Redis. */
+  /**
+   * A rate of up to 1000000 permits that operators change in Redis. With perClient each clientId (by default a random
+   * one for each Limits) has it to itself.
+   */
   tokenBucket(name: string, options: Limit & WaitingOptions & { clientId?: string; perClient?: boolean }): TokenBucket;
   /** One to eight windows at once, and limits up to 10^9. */
   sliceRing(name: string, options: RingOptions & WaitingOptions): SliceRing;
-  /** A cost that is known only afterwards. settleWithin is how long an id is known. Default: 15 minutes. */
+  /** A cost that is known only afterwards. Ids are known for settleWithin: 1 ms to 366 days, by default 15 minutes. */
   budget(name: string, options: RingOptions & LimiterOptions & { settleWithin?: Duration }): Budget;
-  /** How many run at once: slots, under leases of ttl that renew themselves. */
+  /** How many run at once: 0 to 10000 slots, under leases of ttl (1 ms to 366 days) that renew themselves. */
   concurrency(name: string, options: WaitingOptions & { slots: number; ttl: Duration }): Concurrency;
   /**
    * Asks several [limiter, subject, n = 1] in one round trip, and charges all of them or none. If one denies or
@@ -241,11 +266,12 @@ export class Limits {
   all(parts: [Limiter<any> & Returner, string, number?][], options?: CallOptions): Promise<AllDecision>;
 }
 
-/** Returns the key under which a script keeps its state for a subject. */
-export function keyOf(prefix: string, limiter: string, subject: string, state: string, parts?: string[]): string;
+/** Returns the key under which a script keeps its state for a subject, to inspect it. */
+export function redisKey(prefix: string, limiter: string, subject: string, state: string, parts?: string[]): string;
 
+/** Options of expressLimit() and fastifyLimit(). */
 export interface MiddlewareOptions<Request> {
-  /** Whom a request is counted for: one text, or several. Default: keyByAddress(). Without one, status 400. */
+  /** Whom a request is counted for: one text, or several. Default: keyByIP(). Without one, status 400. */
   key?: (request: Request, socket?: { remoteAddress?: string }) => string | undefined | (string | undefined)[];
   /** How many permits a request takes; 0: it is not limited. Default: 1. */
   cost?: (request: Request) => number;
@@ -273,11 +299,12 @@ export function headersOf(limiter: { readonly name: string }, decision: Decision
 export function keyByHeader(name: string): (request: Headers) => string;
 
 /**
- * Counts by the client's address, of IPv6 by its first 64 bits. trust names proxies that append to X-Forwarded-For. A
- * client that a proxy calls "unknown" is counted for the proxy.
+ * Counts by the client's address, of IPv6 by its first 64 bits (ipv6Prefix: 1 to 128). trustedProxies names those that
+ * append to X-Forwarded-For: prefixes ("10.0.0.0/8"), addresses, or "unix" for Unix sockets. A client that a proxy
+ * calls "unknown" is counted for the proxy.
  */
-export function keyByAddress(options?: {
-  trust?: string[];
+export function keyByIP(options?: {
+  trustedProxies?: string[];
   ipv6Prefix?: number;
 }): (request: Headers, socket?: { remoteAddress?: string }) => string;
 
@@ -311,7 +338,7 @@ export class OutcomeUnknownError extends SluiceError {
 /** Redis did not decide, and nothing was charged. */
 export class UnavailableError extends SluiceError {}
 /** The script is not loaded, and may not be loaded from here. */
-export class NotLoadedError extends SluiceError {
+export class NotLoadedError extends UnavailableError {
   readonly script: string;
 }
 /** Waiting would take longer than maxWait, or would never end. */

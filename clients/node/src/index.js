@@ -9,7 +9,7 @@ const http = require('./http');
 const { Local } = require('./local');
 const { ListLog, ZSetLog, GCRA, TokenBucket, SliceRing, newId, checkFailure, checkTimeout } = require('./limiter');
 const { checkBoolean, checkOptions } = require('./options');
-const { checkName, keyOf } = require('./scripts');
+const { checkName, redisKey } = require('./scripts');
 
 /** Makes limiters on one Redis. It sends nothing until a limiter is asked, and does not close the client. */
 class Limits {
@@ -39,4 +39,4 @@ for (const [method, Kind] of Object.entries(kinds)) {
 
 const { isReply, refuse, show, warn, ...kindsOfErrors } = errors;
 
-module.exports = { Limits, keyOf, ...http, ...kindsOfErrors };
+module.exports = { Limits, redisKey, ...http, ...kindsOfErrors };

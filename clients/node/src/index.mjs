@@ -1,7 +1,7 @@
 import sluice from './index.js';
 
 export const {
-  Limits, keyOf, expressLimit, fastifyLimit, headersOf, keyByAddress, keyByHeader, subjectOf,
+  Limits, redisKey, expressLimit, fastifyLimit, headersOf, keyByHeader, keyByIP, subjectOf,
   SluiceError, ArgumentError, ExceedsLimitError, StateError, OutcomeUnknownError, UnavailableError, NotLoadedError,
   WaitError, SlotLostError, NotReservedError,
 } = sluice;

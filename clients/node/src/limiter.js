@@ -153,7 +153,8 @@ class Limiter {
   answer(fields) {
     const nothing = { granted: false, permits: 0, remaining: 0, wait: 0, resetAfter: 0 };
     const decision = { ...nothing, limit: this.limit, degraded: false, ...fields };
-    return Object.freeze({ ...decision, retryAfter: Math.ceil(Math.min(decision.wait, longestRetry) / 1e3) });
+    const seconds = Math.ceil(Math.min(decision.wait, longestRetry) / 1e3);
+    return Object.freeze({ ...decision, retryAfterSeconds: decision.granted ? seconds : Math.max(seconds, 1) });
   }
 
   /** What a decision says of its windows. */
@@ -163,7 +164,7 @@ class Limiter {
 
   /** Lets the policy decide, unless a healthy Redis would have failed too. */
   fallBack(cause, subject, { n, maxWait }) {
-    const undecided = [errors.OutcomeUnknownError, errors.UnavailableError, errors.NotLoadedError];
+    const undecided = [errors.OutcomeUnknownError, errors.UnavailableError];
     if (this.onFailure === 'error' || !undecided.some((kind) => cause instanceof kind)) throw cause;
     const outcome = this.decideLocally(this.keys(subject)[0], n, maxWait / 1e3);
     if (outcome === undefined) throw cause;
@@ -238,7 +239,7 @@ async function sleepFor({ name, books }, { granted, wait }, left, signal) {
 }
 
 /** A limiter that books ahead. */
-class Booker extends Limiter {
+class Reserver extends Limiter {
   get books() {
     return true;
   }
@@ -278,15 +279,15 @@ class Reservation {
     await sleep(this.delay, signal);
   }
 
-  /** Gives the permits back, unless they are due. Returns how many. */
+  /** Gives the permits back, unless they are due. */
   async cancel(options) {
     const { name, kind, giveBack: canGiveBack } = this.limiter;
     const why = `${kind.method} cannot give permits back, listLog and zsetLog can`;
     if (!canGiveBack) throw refuse(name, 'cancel', undefined, 'listLog or zsetLog', why);
-    if (!this.ok || this.cancelled || this.delay === 0) return 0;
+    if (!this.ok || this.cancelled || this.delay === 0) return;
     this.cancelled = true;
     try {
-      return await this.limiter.giveBack(this.subject, this.decision, this.decision.permits, options);
+      await this.limiter.giveBack(this.subject, this.decision, this.decision.permits, options);
     } catch (error) {
       this.cancelled = error instanceof errors.OutcomeUnknownError && !this.decision.id;
       throw error;
@@ -307,7 +308,7 @@ async function giveBack(subject, decision, n = decision?.permits, options = {}) 
     throw refuse(this.name, 'decision', decision.key, `one of this limiter about this subject: ${key}`);
   }
   if (n > decision.permits) throw refuse(this.name, 'n', n, `up to ${decision.permits}, as many as were granted`);
-  const values = { ...this.values, ...moments(decision), id: decision.id, permits: n };
+  const values = { ...this.values, moment: momentOf(decision), id: decision.id, permits: n };
   const bounds = { ...this.bounds(options), repeats: named && n === decision.permits };
   const [returned] = await this.limits.caller.run(script, [key], argsOf(script, values), bounds);
   return returned;
@@ -318,16 +319,15 @@ function isDecision(value) {
   return typeof value?.granted === 'boolean' && numbers.every((number) => typeof number === 'number');
 }
 
-/** When a grant was taken and for when it was granted, in microseconds: zsetLog knows it by its id. */
-function moments({ now, wait }) {
-  if (now === undefined) return {};
-  return { taken: Math.round(now * 1e3), moment: Math.round((now + wait) * 1e3) };
+/** The time that permits were granted for, in microseconds. None if Redis did not say: zsetLog knows it by its id. */
+function momentOf({ now, wait = 0 }) {
+  return now === undefined ? undefined : Math.round((now + wait) * 1e3);
 }
 
-class ListLog extends Booker {}
+class ListLog extends Reserver {}
 ListLog.prototype.giveBack = giveBack;
 
-class ZSetLog extends Booker {
+class ZSetLog extends Reserver {
   idOf(id = newId()) {
     if (typeof id === 'string' && id !== '' && Buffer.byteLength(id) <= 128 && !id.includes('|')) return id;
     throw refuse(this.name, 'id', id, 'a string of 1 to 128 bytes without |');
@@ -335,7 +335,7 @@ class ZSetLog extends Booker {
 }
 ZSetLog.prototype.giveBack = giveBack;
 
-class GCRA extends Booker {
+class GCRA extends Reserver {
   configure(options) {
     super.configure(options);
     const { burst = this.limit.permits } = options;
@@ -345,7 +345,7 @@ class GCRA extends Booker {
   }
 }
 
-class TokenBucket extends Booker {
+class TokenBucket extends Reserver {
   configure(options) {
     super.configure(options);
     const { clientId: client = this.limits.clientId, perClient = false } = options;
@@ -403,8 +403,8 @@ SliceRing.prototype.giveBack = giveBack;
 
 function checkFailure(name, onFailure) {
   const share = onFailure?.local;
-  if (['error', 'open', 'closed'].includes(onFailure) || (typeof share === 'number' && share > 0 && share <= 1)) return;
-  throw refuse(name, 'onFailure', onFailure, '"error", "open", "closed" or { local: a share above 0, up to 1 }');
+  if (['error', 'open', 'deny'].includes(onFailure) || (typeof share === 'number' && share > 0 && share <= 1)) return;
+  throw refuse(name, 'onFailure', onFailure, '"error", "open", "deny" or { local: a share above 0, up to 1 }');
 }
 
 /** Returns a timeout in milliseconds. */

@@ -39,7 +39,7 @@ function checkName(kind, name, argument = kind) {
 const escape = (text) => text.replace(/[%{}]/g, (character) => manifest.key.escape[character]);
 
 /** Returns a key: <prefix>:<limiter>:{<subject>}:<state>[:<part>]... */
-function keyOf(prefix, limiter, subject, state, parts = []) {
+function redisKey(prefix, limiter, subject, state, parts = []) {
   checkName('prefix', prefix);
   checkName('limiter', limiter);
   checkName('prefix', state, 'state');
@@ -69,7 +69,7 @@ function checkSubject(limiter, subject) {
 /** Returns the KEYS of a script. values has what stands for <slice>, <id> and <client>. */
 function keysOf(script, { prefix, name }, subject, values) {
   const fill = (part) => (part.startsWith('<') ? String(values[part.slice(1, -1)]) : part);
-  return script.keys.map((key) => keyOf(prefix, name, subject, key.state, key.parts.map(fill)));
+  return script.keys.map((key) => redisKey(prefix, name, subject, key.state, key.parts.map(fill)));
 }
 
 /** Returns the ARGV of a script from values by name; groups has those of the arguments that are repeated. */
@@ -86,5 +86,5 @@ function word(script, argument, value) {
 }
 
 module.exports = {
-  scripts, scriptOf, argumentOf, checkName, checkStrings, checkSubject, isText, keyOf, keysOf, argsOf,
+  scripts, scriptOf, argumentOf, checkName, checkStrings, checkSubject, isText, redisKey, keysOf, argsOf,
 };

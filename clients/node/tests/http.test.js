@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import express5 from 'express';
 import express4 from 'express4';
 import Fastify from 'fastify';
-import { Limits, expressLimit, fastifyLimit, keyByAddress, keyByHeader, subjectOf } from 'sluice-redis';
+import { Limits, expressLimit, fastifyLimit, keyByHeader, keyByIP, subjectOf } from 'sluice-redis';
 import { open } from './clients.js';
 import { startRedis } from './servers.js';
 
@@ -57,7 +57,7 @@ for (const [framework, start] of Object.entries(frameworks)) {
       '/free': [limits.listLog('free', { permits: 0, window: '1m' }), { cost: () => 0 }],
       '/down': [gone.listLog('down', { permits: 1, window: '1m' })],
       '/open': [gone.sliceRing('open', { windows, onFailure: 'open' })],
-      '/closed': [gone.listLog('closed', { permits: 1, window: '1m', onFailure: 'closed' })],
+      '/denied': [gone.listLog('denied', { permits: 1, window: '1m', onFailure: 'deny' })],
       '/local': [gone.listLog('local', { permits: 1, window: '1m', onFailure: { local: 1 } })],
       '/wrong': [limits.listLog('wrong', { permits: 1, window: '1m' }), { cost: () => 0.5 }],
     });
@@ -96,7 +96,7 @@ for (const [framework, start] of Object.entries(frameworks)) {
     assert.match(JSON.parse(undecided[5]).type, /#temporary-reduced-capacity$/);
     const granted = await get(`${url}/open`);
     assert.deepEqual(granted.slice(0, 3), [200, '"open-1m30s";q=1;w=91, "open-1h";q=100;w=3618', null]);
-    assert.equal((await get(`${url}/closed`))[0], 503);
+    assert.equal((await get(`${url}/denied`))[0], 503);
     assert.deepEqual([(await get(`${url}/local`))[0], (await get(`${url}/local`))[0]], [200, 429]);
   });
 }
@@ -149,14 +149,14 @@ test('subjects', async () => {
   }
 });
 
-test('keyByAddress', async () => {
+test('keyByIP', async () => {
   for (const { name, peer, trust, ipv6_prefix: ipv6Prefix, lines, subject } of vectors.x_forwarded_for) {
     const request = { headers: lines ? { 'x-forwarded-for': lines.join(', ') } : {} };
     request.socket = { remoteAddress: peer || undefined };
-    assert.equal(await subjectFor(keyByAddress({ trust, ipv6Prefix }), request), subject, name);
+    assert.equal(await subjectFor(keyByIP({ trustedProxies: trust, ipv6Prefix }), request), subject, name);
   }
   for (const proxy of ['10.0.0.0/33', 'example.org', '10.0.0.0/', '']) {
-    assert.throws(() => keyByAddress({ trust: [proxy] }), { name: 'ArgumentError' }, proxy);
+    assert.throws(() => keyByIP({ trustedProxies: [proxy] }), { name: 'ArgumentError' }, proxy);
   }
-  assert.throws(() => keyByAddress({ ipv6Prefix: 0 }), { name: 'ArgumentError' });
+  assert.throws(() => keyByIP({ ipv6Prefix: 0 }), { name: 'ArgumentError' });
 });

@@ -27,14 +27,14 @@ const wrong = [
   [made({ preloaded: 1 }), 'Limits: preloaded 1: want true or false'],
   [
     made({ onFailure: 'fail' }),
-    'Limits: onFailure "fail": want "error", "open", "closed" or { local: a share above 0, up to 1 }',
+    'Limits: onFailure "fail": want "error", "open", "deny" or { local: a share above 0, up to 1 }',
   ],
   [() => limits.listLog('send code', {}), `limiter "send code": ${aName}`],
-  [() => sluice.keyOf('p', 'x', 'a', 's:'), `state "s:": ${aPrefix}`],
-  [() => sluice.keyOf('p', 'x', 'a', 's', 'part'), 'x: parts "part": want an array of Unicode strings'],
-  [() => sluice.keyOf('p', 'x', 'a', 's', [1]), 'x: parts [ 1 ]: want an array of Unicode strings'],
+  [() => sluice.redisKey('p', 'x', 'a', 's:'), `state "s:": ${aPrefix}`],
+  [() => sluice.redisKey('p', 'x', 'a', 's', 'part'), 'x: parts "part": want an array of Unicode strings'],
+  [() => sluice.redisKey('p', 'x', 'a', 's', [1]), 'x: parts [ 1 ]: want an array of Unicode strings'],
   [() => sluice.subjectOf('a', 5), "subjectOf: values [ 'a', 5 ]: want an array of Unicode strings"],
-  [() => sluice.keyByAddress({ trust: [5] }), 'keyByAddress: trust [ 5 ]: want an array of Unicode strings'],
+  [() => sluice.keyByIP({ trustedProxies: [5] }), 'keyByIP: trustedProxies [ 5 ]: want an array of Unicode strings'],
   [() => sluice.keyByHeader(5), 'keyByHeader: name [ 5 ]: want an array of Unicode strings'],
   [() => sluice.headersOf({}, {}), 'headersOf: limiter {}: want a limiter'],
   [() => sluice.headersOf({ name: 'x' }, {}), 'headersOf: decision {}: want a decision'],
@@ -42,8 +42,8 @@ const wrong = [
   [() => sluice.expressLimit(limiter, { cost: 2 }), 'middleware: cost 2: want a function of the request'],
   [() => sluice.fastifyLimit(limiter, { key: 'ip' }), 'middleware: key "ip": want a function of the request'],
   [() => sluice.expressLimit(limiter, { trust: [] }), 'middleware: trust is not an option of the middleware'],
-  [() => sluice.keyByAddress({ trusted: [] }), 'keyByAddress: trusted is not an option of keyByAddress'],
-  [() => sluice.keyByAddress({ trust: '10/8' }), 'keyByAddress: trust "10/8": want an array of Unicode strings'],
+  [() => sluice.keyByIP({ trusted: [] }), 'keyByIP: trusted is not an option of keyByIP'],
+  [() => sluice.keyByIP({ trustedProxies: '::' }), 'keyByIP: trustedProxies "::": want an array of Unicode strings'],
 ];
 
 /** Options of a limiter x. */
@@ -69,7 +69,7 @@ const wrongOptions = [
   ['concurrency', { slots: 10001, ttl: '1s' }, 'slots 10001: want a whole number, 0 to 10000'],
   [
     'concurrency', { slots: 1, ttl: '1s', onFailure: { local: 1 } },
-    'onFailure { local: 1 }: want "error", "open" or "closed"',
+    'onFailure { local: 1 }: want "error", "open" or "deny"',
   ],
 ];
 
@@ -78,7 +78,7 @@ test('what is wrong is said when the limiter is made', () => {
   for (const [make, text] of [...wrong, ...ofLimiters]) {
     assert.throws(make, { name: 'ArgumentError', message: `sluice: ${text}` });
   }
-  sluice.keyOf('p', 'x', 'x'.repeat(65536), 's');
+  sluice.redisKey('p', 'x', 'x'.repeat(65536), 's');
 });
 
 test('a wrong call is an ArgumentError, and nothing is sent', async () => {
@@ -169,14 +169,15 @@ test('a limit of 0 denies without asking', async () => {
     never.sliceRing('x', { windows: [{ permits: 5, window: '1m' }, { permits: 0, window: '1h' }] }),
   ];
   for (const limiter of limiters) {
-    const { granted, wait, retryAfter } = await limiter.allow('a');
-    assert.deepEqual([granted, wait, retryAfter], [false, Infinity, 31622400]);
+    const { granted, wait, retryAfterSeconds } = await limiter.allow('a');
+    assert.deepEqual([granted, wait, retryAfterSeconds], [false, Infinity, 31622400]);
     await assert.rejects(limiter.wait('a'), {
       name: 'WaitError',
       message: 'sluice: x: wait would never end: the limit is 0',
     });
   }
-  assert.equal(await never.concurrency('x', { slots: 0, ttl: '1s' }).tryAcquire('a'), null);
+  const { slot, decision } = await never.concurrency('x', { slots: 0, ttl: '1s' }).tryAcquire('a');
+  assert.deepEqual([slot, decision.wait], [null, Infinity]);
 });
 
 test('a decision is frozen, and now is exact', async () => {
@@ -228,6 +229,7 @@ test('what is asked again, and what is not', async () => {
   assert.deepEqual(await askAfter('listLog', new ErrorReply('NOSCRIPT ..')), ['granted', 3]);
   const notLoaded = await askAfter('listLog', new ErrorReply('NOSCRIPT'), new ErrorReply('NOPERM'));
   assert.deepEqual(notLoaded, ['NotLoadedError', 2]);
+  assert.ok(sluice.NotLoadedError.prototype instanceof sluice.UnavailableError);
   assert.deepEqual(await askAfter('listLog', new ErrorReply('NOPERM ..')), ['UnavailableError', 1]);
   assert.deepEqual(await askAfter('listLog', new ErrorReply('OOM .. @user_script: 5 ..')), ['OutcomeUnknownError', 1]);
   const refused = Object.assign(new Error('connect ECONNREFUSED'), { syscall: 'connect' });
@@ -246,7 +248,7 @@ test('what is asked again, and what is not', async () => {
 test('the timeout does not count while the server answers what was sent earlier', async () => {
   let last = Promise.resolve();
   const client = { sendCommand: () => (last = last.then(() => pause(30)).then(() => [1, 1, 0, 0, 0])) };
-  const log = new Limits(client, { timeout: 100, onFailure: 'closed' }).listLog('x', one);
+  const log = new Limits(client, { timeout: 100, onFailure: 'deny' }).listLog('x', one);
   const decisions = await Promise.all(Array.from({ length: 20 }, () => log.allow('a')));
   assert.ok(decisions.every((decision) => decision.granted));
 });
@@ -305,8 +307,8 @@ test('onFailure { local } limits in this process to a share', async (t) => {
   const granted = [];
   for (let i = 0; i < 6; i++) granted.push((await log.allow('a')).granted);
   assert.deepEqual(granted, [true, true, true, true, true, false]);
-  const { degraded, remaining, wait, resetAfter, retryAfter, cause } = await log.allow('a');
-  assert.deepEqual([degraded, remaining, wait, resetAfter, retryAfter], [true, 0, 200, 1000, 1]);
+  const { degraded, remaining, wait, resetAfter, retryAfterSeconds, cause } = await log.allow('a');
+  assert.deepEqual([degraded, remaining, wait, resetAfter, retryAfterSeconds], [true, 0, 200, 1000, 1]);
   assert.equal(cause.name, 'UnavailableError');
   await assert.rejects(log.allowN('b', 6), { name: 'UnavailableError' }); // above the share
   now = 199;
@@ -359,7 +361,7 @@ test('a decision without Redis is told, once a second for a name', async (t) => 
   let now = 0;
   t.mock.method(performance, 'now', () => now);
   for (let i = 0; i < 5; i++) await down.listLog('told', { ...one, onFailure: 'open' }).allow('ada');
-  await down.concurrency('slots', { slots: 1, ttl: '1s', onFailure: 'closed' }).tryAcquire('ada');
+  await down.concurrency('slots', { slots: 1, ttl: '1s', onFailure: 'deny' }).tryAcquire('ada');
   now = 1000;
   await down.listLog('told', { ...one, onFailure: 'open' }).peek('ada');
   const response = { setHeader() {}, getHeader() {}, end() {} };
@@ -369,7 +371,7 @@ test('a decision without Redis is told, once a second for a name', async (t) => 
   await new Promise(setImmediate);
   assert.deepEqual(warnings, [
     ['SluiceWarning', 'told: Redis did not decide, onFailure is "open": list_log_v1: NOPERM no'],
-    ['SluiceWarning', 'slots: Redis did not decide, onFailure is "closed": concurrency_v1: NOPERM no'],
+    ['SluiceWarning', 'slots: Redis did not decide, onFailure is "deny": concurrency_v1: NOPERM no'],
     ['SluiceWarning', 'told: Redis did not decide, onFailure is "open": list_log_v1: NOPERM no (and 4 more)'],
     ['SluiceWarning', 'http: Redis did not decide, the answer was status 503: list_log_v1: NOPERM no'],
     ['SluiceWarning', 'state: Redis did not decide, the answer was status 503: list_log_v1: WRONGTYPE'],

@@ -29,7 +29,10 @@ test('README.md', async (t) => {
   writeFileSync(join(folder, 'package.json'), '{"private": true}');
   const run = (command, ...args) => execFileSync(command, args, { cwd: folder, encoding: 'utf8', timeout: 60000 });
   const quiet = 'export npm_config_loglevel=error npm_config_audit=false npm_config_fund=false';
-  run('sh', '-ec', `${quiet}\n${blocks('sh').join('')}`);
+  const packed = run('npm', 'pack', './clients/node', '--silent').trim();
+  const install = blocks('sh').join('');
+  assert.match(install, /^npm install sluice-redis /);
+  run('sh', '-ec', `${quiet}\n${install.replace('sluice-redis', `./${packed}`)}`);
   for (const other of ['ioredis', 'express', 'fastify']) {
     symlinkSync(join(installed, other), join(folder, 'node_modules', other));
   }

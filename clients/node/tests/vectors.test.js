@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { createClient } from 'redis';
-import { Limits, SluiceError, keyOf } from 'sluice-redis';
+import { Limits, SluiceError, redisKey } from 'sluice-redis';
 import { open } from './clients.js';
 import { report, startRedis } from './servers.js';
 
@@ -69,8 +69,8 @@ async function openStore(t, url) {
 test('keys.json', () => {
   for (const { prefix, limiter, subject, state, parts, key } of read(new URL('scripts/keys.json', repository))
     .vectors) {
-    if (key) assert.equal(keyOf(prefix, limiter, subject, state, parts), key);
-    else assert.throws(() => keyOf(prefix, limiter, subject, state, parts), { name: 'ArgumentError' });
+    if (key) assert.equal(redisKey(prefix, limiter, subject, state, parts), key);
+    else assert.throws(() => redisKey(prefix, limiter, subject, state, parts), { name: 'ArgumentError' });
   }
 });
 

@@ -20,6 +20,10 @@ limits.gcra("rate", 5, timedelta(1), on_failure=Local(0.5))
 limits.zset_log("z", 1, timedelta(1)).allow("ada", id="order-17")
 with limits.concurrency("render", 2, timedelta(seconds=10)).acquire("acme", on_lost=print) as slot:
     lost: Optional[SlotLostError] = slot.lost
+free, denied = limits.concurrency("render", slots=2, ttl=timedelta(seconds=10)).try_acquire("acme")
+if free:
+    free.release()
+headers: http.Headers = http.headers_of(codes, denied)
 
 
 async def work() -> None:
@@ -37,6 +41,6 @@ async def app(scope: object, receive: object, send: object) -> None:
     pass
 
 
-key: http.Key = http.by_address(["10.0.0.0/8"])
+key: http.Key = http.key_by_ip(["10.0.0.0/8"])
 http.ASGI(app, aio.Limits(redis.asyncio.Redis()).gcra("api", 5, timedelta(1)), key=key)
 http.WSGI(lambda environ, start_response: [b""], codes, key=key)

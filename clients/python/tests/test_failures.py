@@ -174,7 +174,7 @@ def test_late_thread(monkeypatch):
 def test_frozen_server(server):
     limits = Limits(redis.Redis(port=server.port), timeout=SHORT)
     codes, fresh = limits.list_log("codes", 3, MINUTE), Limits(redis.Redis(port=server.port), timeout=SHORT)
-    opened, closed = limits.gcra("o", 7, MINUTE, on_failure="open"), limits.gcra("c", 7, MINUTE, on_failure="closed")
+    opened, denied = limits.gcra("o", 7, MINUTE, on_failure="open"), limits.gcra("d", 7, MINUTE, on_failure="deny")
     codes.peek("ada")
     server.freeze()
     try:
@@ -186,11 +186,11 @@ def test_frozen_server(server):
         d = opened.allow_n("ada", 2)
         assert (d.granted, d.degraded, d.permits, d.remaining, d.key) == (True, True, 2, 7, "")
         assert isinstance(d.cause, (OutcomeUnknownError, UnavailableError))
-        assert opened.wait("ada").degraded and opened.reserve("ada").granted
-        d = closed.allow("ada")
-        assert (d.granted, d.degraded, d.retry_after) == (False, True, 1)
+        assert opened.wait("ada").degraded and opened.reserve("ada").ok
+        d = denied.allow("ada")
+        assert (d.granted, d.degraded, d.retry_after_seconds) == (False, True, 1)
         with pytest.raises(WaitError):
-            closed.wait("ada")
+            denied.wait("ada")
         assert time.monotonic() - began < 15, "seven calls of 0.3 s"
     finally:
         server.thaw()
@@ -502,7 +502,7 @@ def test_burst_during_an_outage(server):
         server.thaw()
 
 
-@pytest.mark.parametrize("policy", ["error", "open", "closed"])
+@pytest.mark.parametrize("policy", ["error", "open", "deny"])
 def test_no_connection_comes_free(proxy, policy):
     pool = redis.BlockingConnectionPool(port=proxy.port, max_connections=1, timeout=0.2)
     limits = Limits(redis.Redis(connection_pool=pool), timeout=timedelta(seconds=20), on_failure=policy)
@@ -530,8 +530,8 @@ def test_degraded_decisions_are_logged(caplog):
     until(lambda: codes.allow("ada") and len(caplog.messages) == 2)
     left_out = re.search(r" \((\d+) more like it before\)$", caplog.messages[1])
     assert int(left_out.group(1)) >= 2
-    Limits(client, timeout=SHORT).gcra("other", 3, MINUTE, on_failure="closed").allow("ada")
-    assert caplog.messages[-1].startswith("other: on_failure='closed' decides: gcra_v1: NotSent: Error ")
+    Limits(client, timeout=SHORT).gcra("other", 3, MINUTE, on_failure="deny").allow("ada")
+    assert caplog.messages[-1].startswith("other: on_failure='deny' decides: gcra_v1: NotSent: Error ")
 
 
 def test_argument_errors_have_no_policy(server):

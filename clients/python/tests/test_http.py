@@ -16,10 +16,10 @@ import uvicorn
 from servers import ROOT, until
 
 from sluice_redis import ArgumentError, Decision, Limit, Limits, _log, aio
-from sluice_redis.http import ASGI, WSGI, by_address, by_header, fastapi_limit, headers_of, subject
+from sluice_redis.http import ASGI, WSGI, fastapi_limit, headers_of, key_by_header, key_by_ip, subject_of
 
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
-PROXY = by_address(trusted_proxies=["127.0.0.0/8"])
+PROXY = key_by_ip(trusted_proxies=["127.0.0.0/8"])
 
 
 class Quiet(wsgiref.simple_server.WSGIRequestHandler):
@@ -135,7 +135,7 @@ def test_trusted_proxy(serve):
     assert [(text, get(port, X_Forwarded_For=text)[0]) for text, _ in calls] == calls
 
 
-@pytest.mark.parametrize("policy, status", [("error", 503), ("closed", 503), ("open", 200)])
+@pytest.mark.parametrize("policy, status", [("error", 503), ("deny", 503), ("open", 200)])
 def test_redis_is_down(serve, server, policy, status, caplog):
     _log.logged.clear()
     port = serve(lambda limits: limits.list_log("api", 1, MINUTE, on_failure=policy))
@@ -154,10 +154,11 @@ def test_redis_is_down(serve, server, policy, status, caplog):
 
 def test_gcra_headers(server):
     limits = Limits(server.client)
-    burst = headers_of("x", limits.gcra("x", 5, MINUTE, burst=10).allow("a"))
-    assert burst[0] == ("RateLimit-Policy", '"x";q=10;w=120')
-    never = headers_of("x", limits.gcra("x", 0, MINUTE).allow("a"))
-    assert never == [("RateLimit-Policy", '"x";q=0;w=60'), ("RateLimit", '"x";r=0')]
+    burst, none, one = limits.gcra("x", 5, MINUTE, burst=10), limits.gcra("x", 0, MINUTE), limits.gcra("y", 1, MINUTE)
+    assert headers_of(burst, burst.allow("a"))[0] == ("RateLimit-Policy", '"x";q=10;w=120')
+    assert "Retry-After" not in dict(headers_of(one, one.allow("a")))
+    assert dict(headers_of(one, one.allow("a")))["Retry-After"] == "60"
+    assert headers_of(none, none.allow("a")) == [("RateLimit-Policy", '"x";q=0;w=60'), ("RateLimit", '"x";r=0')]
 
 
 VECTORS = json.loads((ROOT / "httplimit" / "testdata" / "subjects.json").read_text())
@@ -197,10 +198,10 @@ def test_subjects():
     """As the middleware of every language makes them."""
     for case in VECTORS["subjects"]:
         values = case["values"]
-        assert subject(*values) == case["subject"]
+        assert subject_of(*values) == case["subject"]
         assert subjects_for(lambda request: values) == (case["subject"] if all(values) else None)
     for case in VECTORS["headers"]:
-        assert subjects_for(by_header("X-Key"), X_KEY=[bytes.fromhex(case["hex"])]) == case.get("subject"), case
+        assert subjects_for(key_by_header("X-Key"), X_KEY=[bytes.fromhex(case["hex"])]) == case.get("subject"), case
     for case in VECTORS["paths"]:
         assert subjects_for(lambda request: request.path, path=case["path"]) == case.get("subject"), case
     for value in [*VECTORS["surrogates"], None, "", (), [5], 5, {"a": 1}, {"a"}, b"a"]:
@@ -210,7 +211,7 @@ def test_subjects():
 @pytest.mark.parametrize("case", VECTORS["x_forwarded_for"], ids=lambda case: case["name"])
 def test_forwarded(case):
     lines = {"X_FORWARDED_FOR": [line.encode("latin-1") for line in case["lines"]]} if "lines" in case else {}
-    key = by_address(case.get("trust", ()), ipv6_prefix=case.get("ipv6_prefix", 64))
+    key = key_by_ip(case.get("trust", ()), ipv6_prefix=case.get("ipv6_prefix", 64))
     assert subjects_for(key, peer=case["peer"], **lines) == case.get("subject")
 
 
@@ -226,7 +227,7 @@ def test_fastapi(server):
     app = FastAPI()
 
     def make(limits):
-        login = fastapi_limit(limits.list_log("login", 1, MINUTE), key=by_header("X-Key"))
+        login = fastapi_limit(limits.list_log("login", 1, MINUTE), key=key_by_header("X-Key"))
         app.get("/", dependencies=[Depends(login)])(lambda: "hello")
         return limits.list_log("unused", 1, MINUTE)
 
@@ -256,18 +257,18 @@ def test_wrong_arguments():
         (lambda: ASGI(hello_async, for_threads), ": want a limiter of sluice_redis.aio.Limits that has allow"),
         (lambda: WSGI(hello, for_threads, key="X-Key"), "key 'X-Key': want a function of a Request"),
         (lambda: ASGI(hello_async, for_tasks, key=""), "key '': want a function of a Request"),
-        (lambda: by_address("10.0.0.0/8"), "trusted_proxies '10.0.0.0/8': want a list of prefixes"),
-        (lambda: by_address(None), "trusted_proxies None: want a list of prefixes"),
-        (lambda: by_address([10]), "trusted_proxies 10: want a prefix"),
-        (lambda: by_address(["10.0.0.1/8"]), "trusted_proxies '10.0.0.1/8': want a prefix"),
-        (lambda: by_address(ipv6_prefix="64"), "ipv6_prefix '64': want an int"),
-        (lambda: by_header(None), "name None: want a str"),
-        (lambda: by_header(""), "name '': want at least one character"),
-        (lambda: subject("a", 5), "value 5: want a str"),
-        (lambda: subject("\ud800"), "want a str that UTF-8 can hold"),
+        (lambda: key_by_ip("10.0.0.0/8"), "trusted_proxies '10.0.0.0/8': want a list of prefixes"),
+        (lambda: key_by_ip(None), "trusted_proxies None: want a list of prefixes"),
+        (lambda: key_by_ip([10]), "trusted_proxies 10: want a prefix"),
+        (lambda: key_by_ip(["10.0.0.1/8"]), "trusted_proxies '10.0.0.1/8': want a prefix"),
+        (lambda: key_by_ip(ipv6_prefix="64"), "ipv6_prefix '64': want an int"),
+        (lambda: key_by_header(None), "name None: want a str"),
+        (lambda: key_by_header(""), "name '': want at least one character"),
+        (lambda: subject_of("a", 5), "value 5: want a str"),
+        (lambda: subject_of("\ud800"), "want a str that UTF-8 can hold"),
         (lambda: WSGI(hello, for_threads, cost=1), "cost 1: want a function of a Request"),
-        (lambda: headers_of("x", None), "x: decision None: want a Decision"),
-        (lambda: headers_of(None, Decision(True, Limit(1, MINUTE))), "name None: want a str"),
+        (lambda: headers_of(for_threads, None), "x: decision None: want a Decision"),
+        (lambda: headers_of("x", Decision(True, Limit(1, MINUTE))), "limiter 'x': want a limiter"),
     ):  # fmt: skip
         with pytest.raises(ArgumentError) as wrong:
             call()

@@ -21,8 +21,8 @@ KEY = "sluice:render:{acme}:cc1"
 
 def test_at_most_n(server):
     render = Limits(server.client).concurrency("render", 2, MINUTE)
-    first, second = render.try_acquire("acme"), render.try_acquire("acme")
-    assert first and second and render.try_acquire("acme") is None
+    (first, granted), (second, _), (third, denied) = (render.try_acquire("acme") for _ in range(3))
+    assert granted and first and second and third is None and timedelta() < denied.wait <= MINUTE
     assert render.peek("acme").remaining == 0
     first.release()
     first.release()
@@ -30,7 +30,7 @@ def test_at_most_n(server):
     with second:
         pass
     assert not server.client.exists(KEY)
-    assert Limits(server.client).concurrency("none", 0, MINUTE).try_acquire("acme") is None
+    assert Limits(server.client).concurrency("none", 0, MINUTE).try_acquire("acme")[0] is None
 
 
 def test_it_renews_itself(server):
@@ -38,7 +38,7 @@ def test_it_renews_itself(server):
     with render.acquire("acme") as slot:
         began = server.client.zrange(KEY, 0, -1, withscores=True)[0][1]
         until(lambda: server.client.zrange(KEY, 0, -1, withscores=True)[0][1] > began + 900000)
-        assert slot.lost is None and render.try_acquire("acme") is None
+        assert slot.lost is None and render.try_acquire("acme")[0] is None
 
 
 def test_acquire_waits(server):
@@ -55,7 +55,7 @@ def test_acquire_waits(server):
         Limits(server.client).concurrency("none", 0, MINUTE).acquire("acme")
 
 
-@pytest.mark.parametrize("policy", ["error", "closed"])
+@pytest.mark.parametrize("policy", ["error", "deny"])
 def test_acquire_in_an_outage(server, policy):
     """It ends with its max_wait, although Redis has longer to answer, and does not say that there is no slot."""
 
@@ -109,7 +109,7 @@ def test_lost_by_a_frozen_server(server):
         began = time.monotonic()
         until(lambda: slot.lost)
         assert time.monotonic() - began < 5
-        assert limits.concurrency("new", 1, TTL, on_failure="open").try_acquire("acme").decision.degraded
+        assert limits.concurrency("new", 1, TTL, on_failure="open").try_acquire("acme")[1].degraded
         with pytest.raises((UnavailableError, OutcomeUnknownError)):
             limits.concurrency("new", 1, TTL).try_acquire("acme")
         assert kept.lost is None, "fail open keeps it"

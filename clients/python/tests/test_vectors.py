@@ -93,10 +93,10 @@ def test_vectors(server, row):
 def test_keys(vector):
     args = [vector["prefix"], vector["limiter"], vector["subject"], vector["state"], *vector.get("parts", [])]
     if "key" in vector:
-        assert sluice_redis.key(*args) == vector["key"]
+        assert sluice_redis.redis_key(*args) == vector["key"]
         return
     with pytest.raises(ArgumentError):
-        sluice_redis.key(*args)
+        sluice_redis.redis_key(*args)
 
 
 CALLS = json.loads((SCRIPTS / "calls.json").read_text())["vectors"]

@@ -11,23 +11,27 @@ func All() []Script {
 
 // The SHA1 of each script, by which EVALSHA calls it.
 const (
-	BothManyV1SHA1 = "5900c0024ff95850a6a9c76c46ac9a2f69f08137"
-	BothV1SHA1     = "3648022b3887f86cb5f7c52070eb5573ec02604b"
-	OneManyV1SHA1  = "61c64ad1fd270959303f8ef40b0db3d7cd06257f"
-	OneV1SHA1      = "e9835ea85f0eef760591bfe9f1dbb1df317500d6"
-	PairsV2SHA1    = "ddc61d456104fe1949720508c905decb2b59118b"
-	SmallV1SHA1    = "ee16de45fa1fb10093b41498199f0732f35d6971"
+	BothManyV1SHA1 = "ba8b77a5f3e0310c29840e6b46c98d065bcad024"
+	BothV1SHA1     = "4012390863ac78d61dafe7ee54b6c836d09c7bc0"
+	OneManyV1SHA1  = "7230dcab3f69da86a1dd6aa3d5de3d5e0a82b3eb"
+	OneV1SHA1      = "b89983446be041b59501b6919d225ddd63be3e12"
+	PairsV2SHA1    = "88467b7daba47045a5ab5764161a2530e1f521f6"
+	SmallV1SHA1    = "156e9dc28dcc061ff8700d6cf71e2f6003de5320"
 )
 
 //go:embed scripts/both_many_v1.lua
 var bothManyV1Source string
 
-// BothManyV1 returns both_many v1. both_v1 for up to 8 subjects of one limiter in one call, K
-// in all. REPLY goes on with EACH for each key in turn. It is decided as by both_v1, twice
-// where it is named twice. One that cannot be decided has granted -1 (BADSTATE) or -2
-// (WRONGTYPE), and the others are decided. If Redis refuses a command, by an ACL for example,
-// the call ends, and keys before this one keep their grants: too much is counted, never too
-// little. Granted -3, after much work: not decided, ask again.
+// BothManyV1 returns both_many v1. both_v1 for up to 8 subjects of one limiter in one call. K
+// is the number of keys. REPLY goes on with EACH for each key in turn. Each key is decided as
+// by both_v1, and twice if it is named twice. Only granted above 0 is a grant. A key that
+// cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE); the others are decided. If
+// Redis refuses a command, for example by an ACL, the call ends with that error, and keys
+// before it keep their grants. What is slice of that key and of later ones is not counted. In a
+// cluster all keys must lie in one slot: different subjects mostly do not. Granted -3: not
+// decided and not charged, because the keys before it have used up the work of a call. Expect
+// it with more than 40 new or long idle rings (2 windows of 201 slices). Ask for these keys
+// again, with what is slice: it was not counted either.
 func BothManyV1() Script {
 	return Script{
 		Name:    "both_many",
@@ -35,7 +39,7 @@ func BothManyV1() Script {
 		File:    "both_many_v1.lua",
 		SHA1:    BothManyV1SHA1,
 		Source:  bothManyV1Source,
-		About:   "both_v1 for up to 8 subjects of one limiter in one call, K in all. REPLY goes on with EACH for each key in turn. It is decided as by both_v1, twice where it is named twice. One that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and the others are decided. If Redis refuses a command, by an ACL for example, the call ends, and keys before this one keep their grants: too much is counted, never too little. Granted -3, after much work: not decided, ask again.",
+		About:   "both_v1 for up to 8 subjects of one limiter in one call. K is the number of keys. REPLY goes on with EACH for each key in turn. Each key is decided as by both_v1, and twice if it is named twice. Only granted above 0 is a grant. A key that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE); the others are decided. If Redis refuses a command, for example by an ACL, the call ends with that error, and keys before it keep their grants. What is slice of that key and of later ones is not counted. In a cluster all keys must lie in one slot: different subjects mostly do not. Granted -3: not decided and not charged, because the keys before it have used up the work of a call. Expect it with more than 40 new or long idle rings (2 windows of 201 slices). Ask for these keys again, with what is slice: it was not counted either.",
 		Keys: []Key{
 			{Name: "ring", Pattern: "<prefix>:<limiter>:{<subject>}:bo1", Repeated: true},
 		},
@@ -112,12 +116,15 @@ func BothV1() Script {
 //go:embed scripts/one_many_v1.lua
 var oneManyV1Source string
 
-// OneManyV1 returns one_many v1. one_v1 for up to 8 subjects of one limiter in one call. REPLY
-// goes on with EACH for each key in turn. It is decided as by one_v1, twice where it is named
-// twice. One that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and the others
-// are decided. If Redis refuses a command, by an ACL for example, the call ends, and keys
-// before this one keep their grants: too much is counted, never too little. Granted -3, after
-// long searches: not decided, ask again.
+// OneManyV1 returns one_many v1. one_v1 for up to 8 subjects of one limiter in one call. K is
+// the number of keys. REPLY goes on with EACH for each key in turn. Each key is decided as by
+// one_v1, and twice if it is named twice. Only granted above 0 is a grant. A key that cannot be
+// decided has granted -1 (BADSTATE) or -2 (WRONGTYPE); the others are decided. If Redis refuses
+// a command, for example by an ACL, the call ends with that error, and keys before it keep
+// their grants: too much is counted, never too little. In a cluster all keys must lie in one
+// slot: different subjects mostly do not. Granted -3: not decided and not charged, because the
+// keys before it have read 5 entries. Expect it in calls for more than 15 keys. Ask for these
+// keys again.
 func OneManyV1() Script {
 	return Script{
 		Name:    "one_many",
@@ -125,7 +132,7 @@ func OneManyV1() Script {
 		File:    "one_many_v1.lua",
 		SHA1:    OneManyV1SHA1,
 		Source:  oneManyV1Source,
-		About:   "one_v1 for up to 8 subjects of one limiter in one call. REPLY goes on with EACH for each key in turn. It is decided as by one_v1, twice where it is named twice. One that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and the others are decided. If Redis refuses a command, by an ACL for example, the call ends, and keys before this one keep their grants: too much is counted, never too little. Granted -3, after long searches: not decided, ask again.",
+		About:   "one_v1 for up to 8 subjects of one limiter in one call. K is the number of keys. REPLY goes on with EACH for each key in turn. Each key is decided as by one_v1, and twice if it is named twice. Only granted above 0 is a grant. A key that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE); the others are decided. If Redis refuses a command, for example by an ACL, the call ends with that error, and keys before it keep their grants: too much is counted, never too little. In a cluster all keys must lie in one slot: different subjects mostly do not. Granted -3: not decided and not charged, because the keys before it have read 5 entries. Expect it in calls for more than 15 keys. Ask for these keys again.",
 		Keys: []Key{
 			{Name: "bit", Pattern: "<prefix>:<limiter>:{<subject>}:on1", Repeated: true},
 		},
@@ -277,7 +284,7 @@ func SmallV1() Script {
 // of them.
 func Libraries() []Library {
 	return []Library{
-		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "40300016ecbfc3926a7688074cc11c533ee2a9be", Source: sluiceV1Source},
+		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "261d9d2e08ea36f5d50f3ce90552a375f8b4d476", Source: sluiceV1Source},
 	}
 }
 

@@ -2,31 +2,32 @@
 -- budget v1
 --
 -- A charge that is known only afterwards: takes an estimate from a slice_ring under an id, and
--- budget_settle corrects it. It decides as slice_ring does, on the same ring. While a window is
--- full it denies, also by a debt that settling left. Asked again with the id and the same permits
--- before that is settled, it grants them again and charges nothing. An id that ends unsettled
--- stays charged. Take ids of your own making: an end user who chooses them is not limited.
+-- budget_settle corrects it. It decides as slice_ring does, on the same ring. It denies while a window
+-- is full, or over its limit because settling charged more. Asked again with the id and the same
+-- permits before it is settled, it grants them again and charges nothing. If an id expires before it is
+-- settled, its estimate stays charged. Take ids of your own making: an end user who chooses them is not
+-- limited.
 --
 -- KEYS[1]     ring         <prefix>:<limiter>:{<subject>}:sr1
 -- KEYS[2]     id           <prefix>:<limiter>:{<subject>}:bg1:<id>
 --
 -- GROUP[i]    window       1..8
 -- ARGV[1]     ttl          us    1000..31622400000000    how long the id is known
--- ARGV[2]     permits      int   0..1000000000           the estimate, up to every limit; 0 only looks
+-- ARGV[2]     permits      int   0..1000000000           the estimate, up to every limit; 0 only looks: id is not read
 -- ARGV[3i]    slice_i      us    1000..86400000000       length of a slice
--- ARGV[3i+1]  size_i       int   1..10000                its slices; up to 10000 in all windows
+-- ARGV[3i+1]  size_i       int   1..10000                number of its slices; up to 10000 in all windows
 -- ARGV[3i+2]  limit_i      int   1..1000000000           permits in the window
 --
 -- REPLY[1]    granted      int   0..1000000000           permits granted: 0, or all that were asked for
 -- REPLY[2]    remaining    int   0..1000000000           permits that could be granted now
--- REPLY[3]    wait         us    0..                     until they come free, if no one else asks
+-- REPLY[3]    wait         us    0..                     until they come free (a look: 1 permit), if no one else asks
 -- REPLY[4]    reset_after  us    0..                     until all windows are empty
 -- REPLY[5]    now          time  0..                     the server's clock at the decision
 -- REPLY[5+i]  count_i      int   0..                     permits in the window now; more than limit_i is a debt
 --
 -- ERROR       BADARG       an argument is not an integer in its range, or the id is settled or has other permits
 -- ERROR       WRONGTYPE    ring or id holds something other than a string
--- ERROR       BADSTATE     ring or id holds a string that no script of these wrote
+-- ERROR       BADSTATE     ring or id holds a string that is not in the layout sr/1 or bg/1
 --
 -- STATE       sr/1         slice_ring's
 -- STATE       bg/1         11 bytes: the time of the charge, in 7; twice the permits charged, and one more where they
@@ -36,15 +37,15 @@
 
 -- PART arguments: printed by make generate
 -- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
-local function integer(text, least, most)
+local function integer(text, min, max)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
-  if not n or n < least or n > most then return nil end
+  if not n or n < min or n > max then return nil end
   return n
 end
 
 if #KEYS ~= 2 then return redis.error_reply("BADARG KEYS: want 2") end
 if #ARGV < 5 or #ARGV > 26 or #ARGV % 3 ~= 2 then
-  return redis.error_reply("BADARG ARGV: want 2 and 1 to 8 times 3")
+  return redis.error_reply("BADARG ARGV: want ttl, permits, then slice, size, limit of 1..8 windows")
 end
 local ring, id = KEYS[1], KEYS[2]
 local ttl = integer(ARGV[1], 1000, 31622400000000)
@@ -175,7 +176,7 @@ for i = #limits, 1, -1 do -- mostly the longest comes last, and others are not s
   local own = its_slice == slice and its_size == size
   if not own then
     rewrite = true
-    local least = math.huge
+    local min_longer = math.huge
     for k = 1, stored do
       local other, cells = struct.unpack(">I5I2", header, 20 * k - 5)
       if other < 1000 or cells < 1 or cells > 10000 then
@@ -184,7 +185,7 @@ for i = #limits, 1, -1 do -- mostly the longest comes last, and others are not s
       local longer = (cells - 1) * other - (size - 1) * slice
       if longer < 0 then longer = 1000000000000000 - longer end
       if other == slice and cells == size then longer, own = -1, true end
-      if longer < least then j, least = k, longer end
+      if longer < min_longer then j, min_longer = k, longer end
     end
     if not own then missing[#missing + 1], missing_cells = i, missing_cells + size end
     if stored > 0 then its_slice, its_size, shift, high = struct.unpack(">I5I2I6I6", header, 20 * j - 5) end
@@ -270,8 +271,8 @@ if permits > 0 and wait == 0 and not again then
       end
     end
     -- A new window gets a section, as if all that it holds had been granted at the last grant: its total is what it
-    -- holds, and 0 before every slice. Where it would be the ninth, or the cells more than 10000, the ring begins
-    -- anew, with the windows of this call.
+    -- holds, and 0 before every slice. Where it would be the ninth, or the cells more than 10000, the ring is made
+    -- new, with only the windows of this call.
     if stored + #missing > 8 or cells + missing_cells > 10000 then
       stored, cells, missing = 0, 0, {}
       for i = #slices, 1, -1 do missing[#missing + 1] = i end

@@ -1,25 +1,26 @@
 -- FOR TESTS ONLY: the time is in sluice:test:clock
 -- list_log_many v1
 --
--- list_log_v1 for up to 64 subjects of one limiter in one call. REPLY goes on with EACH for
--- each key in turn. It is decided as by list_log_v1, twice where it is named twice. One that
--- cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and the others are decided. If
--- Redis refuses a command, by an ACL for example, the call ends, and keys before this one keep
--- their grants: too much is counted, never too little. Granted -3, after long searches: not
--- decided, ask again.
+-- list_log_v1 for up to 64 subjects of one limiter in one call. K is the number of keys. REPLY goes on with EACH for
+-- each key in turn. Each key is decided as by list_log_v1, and twice if it is named twice. Only granted above 0 is a
+-- grant. A key that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE); the others are decided. If Redis
+-- refuses a command, for example by an ACL, the call ends with that error, and keys before it keep their grants: too
+-- much is counted, never too little. In a cluster all keys must lie in one slot: different subjects mostly do not.
+-- Granted -3: not decided and not charged, because the keys before it have read 256 entries. Expect it in calls for
+-- more than 15 keys. Ask for these keys again.
 --
 -- GROUP[k]    subject      1..64
 -- KEYS[k]     log          <prefix>:<limiter>:{<subject>}:ll1
 --
 -- ARGV[1]     limit        int   1..1000000              permits in any window
 -- ARGV[2]     window       us    1000..31622400000000    length of the window
--- ARGV[3]     permits      int   0..1000                 wanted now, up to limit; 0 only looks
+-- ARGV[3]     permits      int   0..1000                 wanted now, up to limit, K * permits up to 1000; 0 only looks
 -- ARGV[4]     max_wait     us    0..60000000             books up to this far ahead
 --
 -- REPLY[1]    now          time  0..                     the server's clock at the decision
 -- EACH[1]     granted      int   -3..1000                permits granted; -1: BADSTATE, -2: WRONGTYPE, -3: ask again
 -- EACH[2]     remaining    int   0..1000000              permits that could be granted now
--- EACH[3]     wait         us    0..                     granted: act after this; denied: they come free then
+-- EACH[3]     wait         us    0..                     granted: act then; denied: they come free then; look: for 1
 -- EACH[4]     reset_after  us    0..                     until the log is empty
 --
 -- ERROR       BADARG       an argument is not an integer in its range
@@ -31,9 +32,9 @@
 -- REDIS       5.0
 
 -- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
-local function integer(text, least, most)
+local function integer(text, min, max)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
-  if not n or n < least or n > most then return nil end
+  if not n or n < min or n > max then return nil end
   return n
 end
 
@@ -62,11 +63,11 @@ local window_start = now - window -- permits granted for this time or an earlier
 -- text, and times are printed in two halves, seconds and microseconds: "%d" may have 32 bits, .. keeps 14 digits, and
 -- "%.0f" takes twice as long. Small numbers, such as an index, are passed as they are.
 
--- Up to 2^53 - 1 a Lua number is exact.
 local calls = 0 -- of time_of, for all keys
 local function time_of(entry)
   calls = calls + 1
   local time = tonumber(entry)
+  -- Up to 2^53 - 1 a Lua number is exact.
   if time and time >= 0 and time <= 9007199254740991 and time % 1 == 0 then return time end
 end
 
@@ -186,7 +187,7 @@ end
 -- ends the call: what was granted before it stays.
 local reply, n = {now}, 1
 for i = 1, #KEYS do
-  local granted, remaining, wait, reset_after = -3, 0, 0, 0 -- after long searches: not decided
+  local granted, remaining, wait, reset_after = -3, 0, 0, 0 -- not decided: the keys before it took too long
   if calls < 256 then granted, remaining, wait, reset_after = decide(KEYS[i]) end
   if not remaining then
     local code = granted.err:match("^%u+")

@@ -1,12 +1,13 @@
 -- FOR TESTS ONLY: the time is in sluice:test:clock
 -- slice_ring_many v1
 --
--- slice_ring_v1 for up to 64 subjects of one limiter in one call. REPLY goes on with EACH for
--- each key in turn. It is decided as by slice_ring_v1, twice where it is named twice. One that
--- cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and the others are decided. If
--- Redis refuses a command, by an ACL for example, the call ends, and keys before this one keep
--- their grants: too much is counted, never too little. Granted -3, after much work: not
--- decided, ask again.
+-- slice_ring_v1 for up to 64 subjects of one limiter in one call. REPLY goes on with EACH for each key in turn. Each
+-- key is decided as by slice_ring_v1, and twice if it is named twice. Only granted above 0 is a grant. A key that
+-- cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE); the others are decided. If Redis refuses a command,
+-- for example by an ACL, the call ends with that error, and keys before it keep their grants: too much is counted,
+-- never too little. In a cluster all keys must lie in one slot: different subjects mostly do not. Granted -3: not
+-- decided and not charged, because the keys before it have used up the work of a call. Expect it with more than 40
+-- new or long idle rings (2 windows of 201 slices). Ask for these keys again.
 --
 -- GROUP[k]    subject      1..64
 -- KEYS[k]     ring         <prefix>:<limiter>:{<subject>}:sr1
@@ -14,34 +15,34 @@
 -- GROUP[i]    window       1..8
 -- ARGV[1]     permits      int   0..1000000000           wanted now, up to every limit; 0 only looks
 -- ARGV[3i-1]  slice_i      us    1000..86400000000       length of a slice
--- ARGV[3i]    size_i       int   1..10000                its slices; up to 10000 in all windows
+-- ARGV[3i]    size_i       int   1..10000                number of its slices; up to 10000 in all windows
 -- ARGV[3i+1]  limit_i      int   1..1000000000           permits in the window
 --
 -- REPLY[1]    now          time  0..                     the server's clock at the decision
 -- EACH[1]     granted      int   -3..1000000000          permits granted; -1: BADSTATE, -2: WRONGTYPE, -3: ask again
 -- EACH[2]     remaining    int   0..1000000000           permits that could be granted now
--- EACH[3]     wait         us    0..                     until they come free, if no one else asks
+-- EACH[3]     wait         us    0..                     until they come free (a look: 1 permit), if no one else asks
 -- EACH[4]     reset_after  us    0..                     until all windows are empty
 -- EACH[4+i]   count_i      int   0..                     permits in the window now
 --
 -- ERROR       BADARG       an argument is not an integer in its range
 -- ERROR       WRONGTYPE    granted -2: ring holds something other than a string
--- ERROR       BADSTATE     granted -1: ring holds a string that this script did not write
+-- ERROR       BADSTATE     granted -1: ring holds a string that is not in the layout sr/1
 --
 -- STATE       sr/1         as slice_ring_v1
 -- COMPLEXITY  O(K W log N) one TIME, then as slice_ring_v1 for each of K keys
 -- REDIS       5.0
 
 -- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
-local function integer(text, least, most)
+local function integer(text, min, max)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
-  if not n or n < least or n > most then return nil end
+  if not n or n < min or n > max then return nil end
   return n
 end
 
 if #KEYS < 1 or #KEYS > 64 then return redis.error_reply("BADARG KEYS: want 1 to 64") end
 if #ARGV < 4 or #ARGV > 25 or #ARGV % 3 ~= 1 then
-  return redis.error_reply("BADARG ARGV: want 1 and 1 to 8 times 3")
+  return redis.error_reply("BADARG ARGV: want permits, then slice, size, limit of 1..8 windows")
 end
 local permits = integer(ARGV[1], 0, 1000000000)
 if not permits then return redis.error_reply("BADARG permits: want 0..1000000000") end
@@ -98,9 +99,10 @@ local struct = rawget(_G, "struct") or {
 
 local reply, n = {now}, 1
 local work = 0 -- for all keys
--- Adds to the work, unless that is too much for one call: then the key is not decided. No key alone is too much.
+local first -- whether no key before this one has worked: then it is decided, whatever it needs
+-- Adds to the work, unless that is too much for one call: then the key is not decided.
 local function exceeds(more)
-  if work + more > 10000 then return true end
+  if not first and work + more > 10000 then return true end
   work = work + more
 end
 
@@ -151,7 +153,7 @@ local function decide(ring)
     local own = its_slice == slice and its_size == size
     if not own then
       rewrite = true
-      local least = math.huge
+      local min_longer = math.huge
       for k = 1, stored do
         local other, cells = struct.unpack(">I5I2", header, 20 * k - 5)
         if other < 1000 or cells < 1 or cells > 10000 then
@@ -160,7 +162,7 @@ local function decide(ring)
         local longer = (cells - 1) * other - (size - 1) * slice
         if longer < 0 then longer = 1000000000000000 - longer end
         if other == slice and cells == size then longer, own = -1, true end
-        if longer < least then j, least = k, longer end
+        if longer < min_longer then j, min_longer = k, longer end
       end
       if not own then missing[#missing + 1], missing_cells = i, missing_cells + size end
       if stored > 0 then its_slice, its_size, shift, high = struct.unpack(">I5I2I6I6", header, 20 * j - 5) end
@@ -247,8 +249,8 @@ local function decide(ring)
         end
       end
       -- A new window gets a section, as if all that it holds had been granted at the last grant: its total is what it
-      -- holds, and 0 before every slice. Where it would be the ninth, or the cells more than 10000, the ring begins
-      -- anew, with the windows of this call.
+      -- holds, and 0 before every slice. Where it would be the ninth, or the cells more than 10000, the ring is made
+      -- new, with only the windows of this call.
       if stored + #missing > 8 or cells + missing_cells > 10000 then
         stored, cells, missing = 0, 0, {}
         for i = #slices, 1, -1 do missing[#missing + 1] = i end
@@ -348,7 +350,8 @@ end
 -- ends the call: what was granted before it stays.
 local windows = (#ARGV - 1) / 3
 for i = 1, #KEYS do
-  local granted, remaining, wait, reset_after, counts = -3, 0, 0, 0, {} -- after much work: not decided
+  local granted, remaining, wait, reset_after, counts = -3, 0, 0, 0, {} -- not decided: the keys before it took too long
+  first = work == 0
   if work < 10000 then granted, remaining, wait, reset_after, counts = decide(KEYS[i]) end
   if not remaining then
     local code = granted.err:match("^%u+")

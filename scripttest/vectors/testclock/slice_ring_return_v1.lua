@@ -1,41 +1,42 @@
 -- FOR TESTS ONLY: the time is in sluice:test:clock
 -- slice_ring_return v1
 --
--- Gives back permits of a slice_ring that were granted and not used: in each window, the slice that
--- they were counted in holds fewer. Not given back is what that slice does not hold, what has left
--- the window, and what is more than 1000 slices back, all windows taken together. It cannot know
--- whether the permits were used. If the ring was deleted and begun again in that slice, it gives
--- back permits of others.
+-- Gives back permits of a slice_ring that were granted and not used. In each window it lowers the slice
+-- in which they were counted, but not below 0. Nothing goes back in a window that this slice has left,
+-- or where it is too far back: the windows together may go back 1000 slices. Give back no more than was
+-- granted, once: more takes permits of others. After a lost reply, do not send it again. If the ring
+-- was deleted and filled again in that slice, it gives back permits of others.
 --
 -- KEYS[1]     ring         <prefix>:<limiter>:{<subject>}:sr1
 --
--- ARGV[1]     taken        time  0..9007199254740991     when they were granted: REPLY[5], now, of slice_ring
+-- ARGV[1]     moment       time  0..9007199254740991     when they were granted: REPLY[5], now, of slice_ring
 -- ARGV[2]     permits      int   1..1000000000           to give back
 --
 -- REPLY[1]    returned     int   0..1000000000           permits given back, in the window that held most of them
 --
 -- ERROR       BADARG       an argument is not an integer in its range
 -- ERROR       WRONGTYPE    ring holds something other than a string
--- ERROR       BADSTATE     ring holds a string that slice_ring did not write
+-- ERROR       BADSTATE     ring holds a string that is not in the layout sr/1
 --
 -- STATE       sr/1         slice_ring's: the shifts and the totals of the later slices fall by what is given back;
 --                          the links and the expiry stay
--- COMPLEXITY  O(N)         N slices, at most 1000, have begun since: reads and writes their cells
+-- COMPLEXITY  O(N)         N is the number of slices since the grant, at most 1000. Giving back reads and
+--                          writes their cells
 -- REDIS       5.0
 
 -- PART arguments: printed by make generate
 -- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
-local function integer(text, least, most)
+local function integer(text, min, max)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
-  if not n or n < least or n > most then return nil end
+  if not n or n < min or n > max then return nil end
   return n
 end
 
 if #KEYS ~= 1 then return redis.error_reply("BADARG KEYS: want 1") end
 if #ARGV ~= 2 then return redis.error_reply("BADARG ARGV: want 2") end
 local ring = KEYS[1]
-local taken = integer(ARGV[1], 0, 9007199254740991)
-if not taken then return redis.error_reply("BADARG taken: want 0..9007199254740991") end
+local moment = integer(ARGV[1], 0, 9007199254740991)
+if not moment then return redis.error_reply("BADARG moment: want 0..9007199254740991") end
 local permits = integer(ARGV[2], 1, 1000000000)
 if not permits then return redis.error_reply("BADARG permits: want 1..1000000000") end
 -- END
@@ -89,27 +90,27 @@ end
 local wrap = 17592186044416
 -- END
 
--- While a clock is behind, slice_ring counts permits at its last grant, which is later than taken. Then this takes from
--- slice_taken what others were granted there, or nothing. No limit is broken: a window that holds slice_taken holds the
--- later slice too, so it falls by no more than this caller had added to it.
+-- While a clock is behind, slice_ring counts permits at its last grant, which is later than moment. Then this takes
+-- from moment_slice what others were granted there, or nothing. No limit is broken: a window that holds moment_slice
+-- holds the later slice too, so it falls by no more than this caller had added to it.
 local surplus = permits
--- PART ring_taken: printed by make generate
+-- PART ring_return: printed by make generate
 -- In each section, the slice that the permits were counted in is to hold fewer: the shift and the totals of the later
 -- slices fall. Its own total counts what came before it. A link may now lead to an empty slice: no slice before that
 -- has permits, so slice_ring only needs one more probe. Nothing is written before all is read.
-local writes, returned, most = {}, 0, 1000 -- most is how many later slices all sections may have
+local writes, returned, max_later = {}, 0, 1000 -- max_later: of all sections together
 local first = 14 + 20 * stored
 for j = 1, stored do
   local slice, size, shift = struct.unpack(">I5I2I6", header, 20 * j - 5)
   if slice < 1000 or size < 1 or size > 10000 then
     return redis.error_reply("BADSTATE ring: want 1..10000 slices of 1 ms or more")
   end
-  local slice_taken = (taken - taken % slice) / slice
-  local later = (last - last % slice) / slice - slice_taken -- how many slices came after it
-  if later >= 0 and later < size and later <= most then
-    most = most - later
-    -- The cells of slice_taken and of each later slice: in one piece or, across the section's end, in two.
-    local index = slice_taken % size
+  local moment_slice = (moment - moment % slice) / slice
+  local later = (last - last % slice) / slice - moment_slice -- how many slices came after it
+  if later >= 0 and later < size and later <= max_later then
+    max_later = max_later - later
+    -- The cells of moment_slice and of each later slice: in one piece or, across the section's end, in two.
+    local index = moment_slice % size
     local from, to_end = first + 7 * index, math.min(later + 1, size - index)
     local cells = redis.call("GETRANGE", ring, string.format("%d", from), string.format("%d", from + 7 * to_end - 1))
     if to_end <= later then

@@ -3,29 +3,30 @@
 --
 -- The time-slice ring: permits counted by slice of time, in up to 8 windows, each with slices of its
 -- own, all granted or none. No interval of (size_i - 1) * slice_i holds more than limit_i: to cover a
--- window w, ask for w / slice_i + 1 slices. A window that is new to the ring begins with what another
--- holds of its time, the shortest that is as long or else the longest, as if granted at the last
--- grant. Of more than 8 windows, or 10000 slices in all, the ring keeps those of the last call. It
--- does not book ahead. A denied call writes nothing.
+-- window w, ask for w / slice_i + 1 slices. A window that is new to the ring starts with what another
+-- one holds of its time: the shortest that is as long, or else the longest. That is taken as granted at
+-- the last grant. So a new longer window counts too little until it has passed once. A ring keeps at
+-- most 8 windows and 10000 slices: beyond that it forgets all windows but those of the call. It does
+-- not book ahead. A denied call writes nothing.
 --
 -- KEYS[1]     ring         <prefix>:<limiter>:{<subject>}:sr1
 --
 -- GROUP[i]    window       1..8
 -- ARGV[1]     permits      int   0..1000000000           wanted now, up to every limit; 0 only looks
 -- ARGV[3i-1]  slice_i      us    1000..86400000000       length of a slice
--- ARGV[3i]    size_i       int   1..10000                its slices; up to 10000 in all windows
+-- ARGV[3i]    size_i       int   1..10000                number of its slices; up to 10000 in all windows
 -- ARGV[3i+1]  limit_i      int   1..1000000000           permits in the window
 --
 -- REPLY[1]    granted      int   0..1000000000           permits granted: 0, or all that were asked for
 -- REPLY[2]    remaining    int   0..1000000000           permits that could be granted now
--- REPLY[3]    wait         us    0..                     until they come free, if no one else asks
+-- REPLY[3]    wait         us    0..                     until they come free (a look: 1 permit), if no one else asks
 -- REPLY[4]    reset_after  us    0..                     until all windows are empty
 -- REPLY[5]    now          time  0..                     the server's clock at the decision
 -- REPLY[5+i]  count_i      int   0..                     permits in the window now
 --
 -- ERROR       BADARG       an argument is not an integer in its range
 -- ERROR       WRONGTYPE    ring holds something other than a string
--- ERROR       BADSTATE     ring holds a string that this script did not write
+-- ERROR       BADSTATE     ring holds a string that is not in the layout sr/1
 --
 -- STATE       sr/1         A header: number of sections in 1 byte, time of the last grant in 7, total granted in
 --                          6. Then 20 bytes for each section, one for each slice_i and size_i that was asked for:
@@ -33,7 +34,9 @@
 --                          A section's own total is total + shift. Then the cells of the sections, size of 7 bytes
 --                          each. Slice number s begins at s * slice; its cell is at index s % size: 44 bits with the
 --                          section's total before s, and 12 bits, the link: s' % 4096, where s' is the first slice
---                          from s on with permits. Big-endian. Expires when the last slice has left all sections
+--                          from s on with permits. Big-endian. Void if the last grant is more than the longest window
+--                          and 60 s ahead of the clock. Expires when the last slice has left all sections. A key may
+--                          have one more part, the age of leases in us
 -- COMPLEXITY  O(W log N)   TIME, GETRANGE, and one more for each of the W windows whose slice has changed; a denial
 --                          searches the N slices of a window by three links, then by halving. A grant writes a cell
 --                          for each slice since the last grant, and with a new window the whole ring
@@ -41,15 +44,15 @@
 
 -- PART arguments: printed by make generate
 -- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
-local function integer(text, least, most)
+local function integer(text, min, max)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
-  if not n or n < least or n > most then return nil end
+  if not n or n < min or n > max then return nil end
   return n
 end
 
 if #KEYS ~= 1 then return redis.error_reply("BADARG KEYS: want 1") end
 if #ARGV < 4 or #ARGV > 25 or #ARGV % 3 ~= 1 then
-  return redis.error_reply("BADARG ARGV: want 1 and 1 to 8 times 3")
+  return redis.error_reply("BADARG ARGV: want permits, then slice, size, limit of 1..8 windows")
 end
 local ring = KEYS[1]
 local permits = integer(ARGV[1], 0, 1000000000)
@@ -164,7 +167,7 @@ for i = #limits, 1, -1 do -- mostly the longest comes last, and others are not s
   local own = its_slice == slice and its_size == size
   if not own then
     rewrite = true
-    local least = math.huge
+    local min_longer = math.huge
     for k = 1, stored do
       local other, cells = struct.unpack(">I5I2", header, 20 * k - 5)
       if other < 1000 or cells < 1 or cells > 10000 then
@@ -173,7 +176,7 @@ for i = #limits, 1, -1 do -- mostly the longest comes last, and others are not s
       local longer = (cells - 1) * other - (size - 1) * slice
       if longer < 0 then longer = 1000000000000000 - longer end
       if other == slice and cells == size then longer, own = -1, true end
-      if longer < least then j, least = k, longer end
+      if longer < min_longer then j, min_longer = k, longer end
     end
     if not own then missing[#missing + 1], missing_cells = i, missing_cells + size end
     if stored > 0 then its_slice, its_size, shift, high = struct.unpack(">I5I2I6I6", header, 20 * j - 5) end
@@ -209,7 +212,7 @@ for i = #limits, 1, -1 do -- mostly the longest comes last, and others are not s
       local index = probe % its_size
       local at = 7 * (index - page_index)
       if index < page_index or at + 7 > #page then
-        -- MANY: work 32.
+        -- MANY: the script for many keys counts work 32 here.
         page_index, at = index, 0
         local from = 14 + 20 * stored + 7 * index
         for k = 1, j - 1 do from = from + 7 * struct.unpack(">I2", header, 20 * k) end
@@ -260,8 +263,8 @@ if permits > 0 and wait == 0 then
       end
     end
     -- A new window gets a section, as if all that it holds had been granted at the last grant: its total is what it
-    -- holds, and 0 before every slice. Where it would be the ninth, or the cells more than 10000, the ring begins
-    -- anew, with the windows of this call.
+    -- holds, and 0 before every slice. Where it would be the ninth, or the cells more than 10000, the ring is made
+    -- new, with only the windows of this call.
     if stored + #missing > 8 or cells + missing_cells > 10000 then
       stored, cells, missing = 0, 0, {}
       for i = #slices, 1, -1 do missing[#missing + 1] = i end
@@ -269,7 +272,7 @@ if permits > 0 and wait == 0 then
     local sections, added, from = string.sub(header, 15, 14 + 20 * stored), {""}, 14 + 20 * (stored + #missing)
     for k = #missing, 1, -1 do -- the search began with the last window
       local slice, size, count = slices[missing[k]], sizes[missing[k]], counts[missing[k]]
-      -- MANY: work size / 2.
+      -- MANY: the script for many keys counts work size / 2 here.
       local link = (last - last % slice) / slice % 4096
       local cell = struct.pack(">I6I1", math.floor(link / 256), link % 256)
       sections = sections .. struct.pack(">I5I2I6", slice, size, (count - total) % wrap) .. cell
@@ -286,7 +289,7 @@ if permits > 0 and wait == 0 then
       local last_slice, current = (last - last % slice) / slice, (time - time % slice) / slice
       if current > last_slice then
         local gap = math.min(current - last_slice, size)
-        -- MANY: work gap / 2.
+        -- MANY: the script for many keys counts work gap / 2 here.
         local link, index = current % 4096, (last_slice + 1) % size
         local cell = struct.pack(">I6I1", (total + shift) % wrap * 16 + math.floor(link / 256), link % 256)
         local to_end = math.min(gap, size - index)

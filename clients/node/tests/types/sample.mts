@@ -2,17 +2,17 @@
 import express from 'express';
 import Fastify from 'fastify';
 import {
-  Limits, keyByAddress, expressLimit, fastifyLimit, headersOf, subjectOf, OutcomeUnknownError, SluiceError,
+  Limits, keyByIP, expressLimit, fastifyLimit, headersOf, subjectOf, OutcomeUnknownError, SluiceError,
   type Decision, type Part, type Slot,
 } from 'sluice-redis';
 
 const limits = new Limits({}, { prefix: 'app', preloaded: true, timeout: '50ms', onFailure: { local: 0.5 } });
-const log = limits.listLog('x', { permits: 3, window: '1m', maxWait: 1500, onFailure: 'closed' });
+const log = limits.listLog('x', { permits: 3, window: '1m', maxWait: 1500, onFailure: 'deny' });
 const decision: Decision = await log.allow('ada', { signal: AbortSignal.timeout(10) });
-const wait: number = decision.wait + (decision.now ?? 0) + decision.retryAfter;
+const wait: number = decision.wait + (decision.now ?? 0) + decision.retryAfterSeconds;
 const returned: number = await log.giveBack('ada', decision);
 const reservation = await log.reserve('ada', { n: 2, maxWait: '1s' });
-if (reservation.ok) await reservation.cancel();
+const cancelled: void = reservation.ok ? await reservation.cancel() : undefined;
 const ring = limits.sliceRing('x', { windows: [{ permits: 1, window: '1m' }], slice: '1s' });
 const left = (await ring.wait('ada', { n: 1 })).windows?.map((window) => window.limit.permits);
 await limits.sliceRing('x', { permits: 1, window: '1m' }).peek('ada');
@@ -22,16 +22,17 @@ await limits.gcra('x', { permits: 1, window: '1m', burst: 5 }).allow('ada');
 const bucket = limits.tokenBucket('x', { permits: 1, window: '1m', perClient: true });
 await bucket.setRate('ada', { permits: 2, window: 1000 });
 await limits.budget('x', { permits: 1, window: '1m', settleWithin: '1h' }).settle('ada', 'id', 5);
-const slot: Slot | null = await limits.concurrency('x', { slots: 1, ttl: '1s' }).tryAcquire('ada');
-await slot?.release();
+const { slot: free, decision: last } = await limits.concurrency('x', { slots: 1, ttl: '1s' }).tryAcquire('ada');
+const slot: Slot | null = free;
+if (last.granted) await slot?.release();
 const parts: readonly Part[] = (await limits.all([[log, 'ada'], [ring, 'ada', 2]])).parts;
-const middleware = expressLimit(log, { key: keyByAddress({ trust: ['unix'] }), cost: () => 1 });
+const middleware = expressLimit(log, { key: keyByIP({ trustedProxies: ['unix'] }), cost: () => 1 });
 express().get('/', middleware, (request, response) => void response.send(request.path));
 const hook = fastifyLimit(ring, { key: () => ['a', undefined] });
 Fastify().get('/', { onRequest: hook }, async () => 'found');
 const headers: Record<string, string> = headersOf(ring, decision);
 const error: SluiceError = new OutcomeUnknownError('lost');
-console.log(wait, returned, left, parts, middleware, hook, headers, error, subjectOf('a', 'b'));
+console.log(wait, cancelled, returned, left, parts, middleware, hook, headers, error, subjectOf('a', 'b'));
 
 // @ts-expect-error a misspelt option
 limits.listLog('x', { permit: 3, window: '1m' });

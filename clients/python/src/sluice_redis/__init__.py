@@ -13,12 +13,16 @@ from ._errors import (
     SluiceError, StateError, UnavailableError, WaitError,
 )  # fmt: skip
 from ._local import Local
-from ._sync import Limits
-from ._types import NEVER, Decision, Limit, WindowState, key
+from ._sync import (
+    GCRA, Budget, Concurrency, Limiter, Limits, ListLog, Reservation, Reserver, Returner, SliceRing, Slot, TokenBucket,
+    ZSetLog,
+)  # fmt: skip
+from ._types import NEVER, Decision, Limit, WindowState, redis_key
 
 __version__ = "0.1.0.dev0"
 __all__ = [
-    "NEVER", "ArgumentError", "BusyError", "Decision", "ExceedsLimitError", "Limit", "Limits", "Local",
-    "NotLoadedError", "NotReservedError", "OutcomeUnknownError", "SlotLostError", "SluiceError", "StateError",
-    "UnavailableError", "WaitError", "WindowState", "key",
+    "GCRA", "NEVER", "ArgumentError", "Budget", "BusyError", "Concurrency", "Decision", "ExceedsLimitError", "Limit",
+    "Limiter", "Limits", "ListLog", "Local", "NotLoadedError", "NotReservedError", "OutcomeUnknownError", "Reservation",
+    "Reserver", "Returner", "SliceRing", "Slot", "SlotLostError", "SluiceError", "StateError", "TokenBucket",
+    "UnavailableError", "WaitError", "WindowState", "ZSetLog", "redis_key",
 ]  # fmt: skip

@@ -27,7 +27,7 @@ T = TypeVar("T")
 class Factory(Setup):
     """The methods of Limits. They send nothing; a wrong name, limit or option is an ArgumentError at once.
 
-    on_failure is what happens while Redis does not decide: "error" (the default), "open", "closed" or Local(share).
+    on_failure is what happens while Redis does not decide: "error" (the default), "open", "deny" or Local(share).
     """
 
     def list_log(self, name: str, permits: int, window: timedelta, on_failure: Optional[OnFailure] = None) -> ListLog:
@@ -48,7 +48,8 @@ class Factory(Setup):
         self, name: str, windows: Windows, slice: Optional[timedelta] = None, on_failure: Optional[OnFailure] = None
     ) -> SliceRing:
         """One to eight windows at once, as Limit(permits, window), all or nothing. A window is counted by 200
-        slices, or by slices of this length. A window that is new to a subject begins with what others have counted."""
+        slices, or by slices of this length (1 ms to 24 h). A window that is new to a subject begins with what others
+        have counted."""
         return SliceRing(self, name, windows, on_failure, slice)
 
     def token_bucket(
@@ -63,13 +64,13 @@ class Factory(Setup):
         self, name: str, windows: Windows, slice: Optional[timedelta] = None,
         settle_within: timedelta = timedelta(minutes=15), on_failure: Optional[OnFailure] = None,
     ) -> Budget:
-        """A cost that is known only afterwards. settle_within is how long Redis knows an id: the longest time that a
-        request may take."""
+        """A cost that is known only afterwards. settle_within (1 ms to 366 days) is how long Redis knows an id: the
+        longest time that a request may take. windows and slice are as of slice_ring."""
         return Budget(self, name, windows, on_failure, slice, settle_within)
 
-    def concurrency(self, name: str, n: int, ttl: timedelta, on_failure: Optional[OnFailure] = None) -> Concurrency:
-        """At most n at once, each under a lease of ttl that renews itself."""
-        return Concurrency(self, name, n, ttl, on_failure)
+    def concurrency(self, name: str, slots: int, ttl: timedelta, on_failure: Optional[OnFailure] = None) -> Concurrency:
+        """How many run at once: 0 to 10000 slots, under leases of ttl (1 ms to 366 days) that renew themselves."""
+        return Concurrency(self, name, slots, ttl, on_failure)
 
     def all(self, parts: Sequence[Part]) -> Steps[Decision]:
         """Asks several limiters, all or none: limits.all([(per_user, "ada"), (per_team, "acme", 5)]). Each part is a
@@ -88,22 +89,33 @@ class Face(Generic[C]):
         self._driver, self._core = driver, core
 
 
+class LimiterFace(Face[C]):
+    @property
+    def name(self) -> str:
+        """The limiter's name, as in keys and headers."""
+        return str(self._core.name)  # type: ignore[attr-defined]
+
+
 class ReservationFace(Face[_limiters.Reservation]):
-    """A booking. Ask granted first."""
+    """A booking. Ask ok first."""
 
     @property
     def decision(self) -> Decision:
-        """The script's answer. If the reservation is not granted, its wait says when the permits would come free."""
+        """The script's answer. If the reservation is not ok, its wait says when the permits would come free."""
         return self._core.decision
 
     @property
-    def granted(self) -> bool:
+    def ok(self) -> bool:
+        """Whether the permits were booked: `if limiter.reserve(subject):` asks for it."""
         return self._core.decision.granted
+
+    def __bool__(self) -> bool:
+        return self.ok
 
     @property
     def delay(self) -> timedelta:
-        """The time from now until the permits may be used; NEVER if the reservation is not granted."""
-        return timedelta(seconds=max(self._core.at - time.monotonic(), 0)) if self.granted else NEVER
+        """The time from now until the permits may be used; NEVER if the reservation is not ok."""
+        return timedelta(seconds=max(self._core.at - time.monotonic(), 0)) if self.ok else NEVER
 
 
 class SlotFace(Face[_slots.Lease]):
@@ -111,6 +123,7 @@ class SlotFace(Face[_slots.Lease]):
 
     @property
     def decision(self) -> Decision:
+        """The decision that gave it. If it is degraded, the slot has no lease."""
         return self._core.decision
 
     @property

@@ -51,8 +51,8 @@ def new_id() -> str:
 
 def check_policy(name: str, policy: object) -> None:
     share = policy.share if isinstance(policy, Local) else None
-    if policy not in ("error", "open", "closed") and not (isinstance(share, (int, float)) and 0 < share <= 1):
-        want = '"error", "open", "closed" or Local(a share above 0, up to 1)'
+    if policy not in ("error", "open", "deny") and not (isinstance(share, (int, float)) and 0 < share <= 1):
+        want = '"error", "open", "deny" or Local(a share above 0, up to 1)'
         raise ArgumentError(name, "on_failure", repr(policy), want)
 
 
@@ -218,9 +218,10 @@ class Limiter:
         """Returns when n permits may be used. Use it in workers that would rather be late than refused.
 
         It books the permits with one round trip and sleeps until they are due, in the order of asking across all
-        processes (slice_ring, which cannot book, sleeps and asks again). If that would take longer than max_wait it
-        raises WaitError at once, and nothing is booked. With max_wait it goes on through an outage of Redis. If it is
-        interrupted (KeyboardInterrupt, a cancelled task), it gives the booking back in the background where it can.
+        processes (slice_ring, which cannot book, sleeps and asks again). If that would take longer than max_wait (up to
+        366 days) it raises WaitError at once, and nothing is booked. With max_wait it goes on through an outage of
+        Redis. If it is interrupted (KeyboardInterrupt, a cancelled task), it gives the booking back in the background
+        where it can.
         """
         bound = math.inf if max_wait is None else check_duration(self.name, "max_wait", max_wait, 0, 366 * DAY_US) / 1e6
         return (yield from _Wait(self, subject, n, bound).run())
@@ -273,7 +274,7 @@ class _Wait:
             return None
         self.failures, self.unused = 0, decision if decision.granted else None
         if decision.degraded and not decision.granted and not decision.wait:
-            raise WaitError(f"{self.limiter.name}: closed while Redis does not decide") from decision.cause
+            raise WaitError(f"{self.limiter.name}: denied while Redis does not decide") from decision.cause
         return decision
 
     def sleep(self, decision: Decision) -> Steps[bool]:
@@ -308,7 +309,7 @@ def _give_back(limiter: Limiter, subject: str, decision: Decision, n: Optional[i
         raise ArgumentError(limiter.name, "n", str(n), want)
     script, id = limiter.setup.caller.scripts[limiter.return_name], decision.id
     now = micros(decision.now - EPOCH) if decision.now else 0
-    values = {**limiter.values(), "moment": now + micros(decision.wait), "taken": now, "id": id, "permits": n}
+    values = {**limiter.values(), "moment": now + micros(decision.wait), "id": id, "permits": n}
     whole = limiter.has_ids and decision.key == key and n == decision.permits  # only then it may be repeated
     words = script.words(values)
     return (yield from limiter.setup.caller.call(script, [key], words, limiter.timeout, whole, id=id))[0]
@@ -330,7 +331,7 @@ def _give_back_later(limiter: Limiter, subject: str, decision: Decision, n: int)
 
 
 class Returner(Limiter):
-    """A limiter that can give back."""
+    """A limiter that can take permits back: list_log, zset_log and slice_ring."""
 
     def give_back(self, subject: str, decision: Decision, n: Optional[int] = None) -> Steps[int]:
         """Gives back n of the permits that the decision about the subject granted (all, if n is not given), and returns
@@ -342,7 +343,9 @@ class Returner(Limiter):
         return (yield from _give_back(self, subject, decision, n))
 
 
-class Booker(Limiter):
+class Reserver(Limiter):
+    """A limiter that can book permits ahead: all but slice_ring."""
+
     def reserve(self, subject: str, n: int = 1, max_wait: timedelta = timedelta(minutes=1)) -> Steps["Reservation"]:
         """Books n permits for the earliest time at which they may be used, at most max_wait (up to 60 s) ahead. Use it
         if the caller has other work to do than to sleep in wait. First come, first served: until booked permits are
@@ -353,7 +356,7 @@ class Booker(Limiter):
 
 
 class Reservation:
-    """A booking that reserve has made, or could not make: ask granted first."""
+    """A booking that reserve has made, or could not make: ask ok first."""
 
     def __init__(self, limiter: Limiter, subject: str, n: int, decision: Decision) -> None:
         self.limiter, self.subject, self.n, self.decision = limiter, subject, n, decision
@@ -361,9 +364,9 @@ class Reservation:
         self.cancelled = False
 
     def wait(self) -> Steps[None]:
-        """Returns when the permits may be used. WaitError if the reservation is not granted."""
+        """Returns when the permits may be used. WaitError if the reservation is not ok."""
         if not self.decision.granted:
-            raise WaitError(f"{self.limiter.name}: the reservation is not granted")
+            raise WaitError(f"{self.limiter.name}: the reservation is not ok")
         yield Sleep(max(self.at - time.monotonic(), 0))
 
     def cancel(self) -> Steps[None]:
@@ -437,7 +440,7 @@ def _undo(asked: Sequence[Tuple[Limiter, str, int]], granted: Sequence[Decision]
             limiter.setup.later(_give_back_later(limiter, subject, decision, n))
 
 
-class ListLog(Booker, Returner):
+class ListLog(Reserver, Returner):
     """A sliding-window log, exact to the microsecond: any interval of one window holds at most the limit. About 10
     bytes a permit; up to 1000000 permits, 1000 in one call."""
 
@@ -445,7 +448,7 @@ class ListLog(Booker, Returner):
     more = "; gcra or slice_ring hold more"
 
 
-class ZSetLog(Booker, Returner):
+class ZSetLog(Reserver, Returner):
     """A sliding-window log with request ids, as exact as list_log: a call that is asked again with its id is charged
     once. About 130 bytes a permit; up to 10000 permits, 500 in one call."""
 
@@ -454,8 +457,8 @@ class ZSetLog(Booker, Returner):
     has_ids = True
 
     def allow(self, subject: str, id: Optional[str] = None) -> Steps[Decision]:
-        """Asks for one permit now. With the same id a subject is charged once in a window. Without one each call has a
-        new random id, and the package asks again by itself after a lost reply."""
+        """Asks for one permit now. With the same id (1 to 128 bytes without "|") a subject is charged once in a window.
+        Without one each call has a new random id, and the package asks again by itself after a lost reply."""
         return (yield from self._ask("allow", subject, 1, id=self._check_id(id)))
 
     def allow_n(self, subject: str, n: int, id: Optional[str] = None) -> Steps[Decision]:
@@ -466,7 +469,7 @@ class ZSetLog(Booker, Returner):
         return new_id() if id is None else check_text(self.name, "id", id, ID_BYTES, "|")
 
 
-class GCRA(Booker):
+class GCRA(Reserver):
     """A smooth rate with a burst: the refilling token bucket. Any interval of length d holds at most
     burst + d * permits / window. About 100 bytes in all; up to 10000000 permits."""
 
@@ -491,7 +494,7 @@ class GCRA(Booker):
         return {**super().values(), "burst": self.capacity()}
 
 
-class TokenBucket(Booker):
+class TokenBucket(Reserver):
     """A limiter whose rate is stored in Redis: set_rate changes it for every process at once. Its permits and window
     are used only while no rate is stored. It does not refill evenly (gcra does)."""
 
@@ -588,7 +591,7 @@ class Ring(Limiter):
         return self._describe(states)
 
     def _describe(self, states: Sequence[WindowState]) -> Dict[str, Any]:
-        lasting = [s._replace(counts_for=duration(w.slice * w.size)) for s, w in zip(states, self.windows)]
+        lasting = [replace(s, counts_for=duration(w.slice * w.size)) for s, w in zip(states, self.windows)]
         ordered = sorted(lasting, key=lambda state: (state.remaining, -state.reset_after))
         windows = tuple(ordered) if len(ordered) > 1 else ()
         return {"limit": ordered[0].limit, "windows": windows, "counts_for": ordered[0].counts_for}
@@ -604,8 +607,8 @@ class SliceRing(Ring, Returner):
 class Budget(Ring):
     """A cost that is known only afterwards: reserve an estimate, do the work, settle the actual cost.
 
-    An id names one request, and must be made by the server side: who repeats one is charged once. All three calls may
-    be repeated with their id. What is reserved and never settled stays charged with its estimate.
+    An id (1 to 128 bytes) names one request, and must be made by the server side: who repeats one is charged once. All
+    three calls may be repeated with their id. What is reserved and never settled stays charged with its estimate.
     """
 
     script_name, title, amount, has_ids = "budget_v1", "budget", "estimate", True
@@ -625,8 +628,9 @@ class Budget(Ring):
         return {"ttl": self.ttl}
 
     def reserve(self, subject: str, id: str, estimate: int) -> Steps[Decision]:
-        """Takes an estimate for the request of this id, in all windows or in none. A denial charges nothing. After an
-        error the estimate may be charged: ask again with the same id, or call charge with 0, which withdraws it."""
+        """Takes an estimate (1 or more) for the request of this id, in all windows or in none. A denial charges
+        nothing. After an error the estimate may be charged: ask again with the same id, or call charge with 0, which
+        withdraws it."""
         return (yield from self._ask("reserve", subject, estimate, id=check_text(self.name, "id", id, ID_BYTES)))
 
     def settle(self, subject: str, id: str, actual: int) -> Steps[None]:

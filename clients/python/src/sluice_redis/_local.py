@@ -4,6 +4,7 @@ import hashlib
 import threading
 import time
 from collections import OrderedDict
+from dataclasses import dataclass
 from typing import List, NamedTuple, Optional, Sequence, Tuple
 
 from ._types import Limit, WindowState, ceil_div, duration, micros
@@ -11,7 +12,8 @@ from ._types import Limit, WindowState, ceil_div, duration, micros
 _SUBJECTS = 10000
 
 
-class Local(NamedTuple):
+@dataclass(frozen=True)
+class Local:
     """on_failure=Local(0.25): while Redis does not decide, this process limits by itself, to this share of the limit
     (above 0, up to 1). If n processes share the load evenly, 1/n keeps them to about the limit. A call for more permits
     than the share holds raises Redis's error. Up to 10000 subjects are held, in 4 MB if each has one window."""

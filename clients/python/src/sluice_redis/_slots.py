@@ -5,7 +5,7 @@ import os
 import random
 import time
 from datetime import timedelta
-from typing import Any, Callable, Dict, Optional
+from typing import Any, Callable, Dict, Optional, Tuple
 
 from ._core import Sleep, Steps
 from ._errors import ArgumentError, OutcomeUnknownError, SlotLostError, SluiceError, WaitError
@@ -19,37 +19,38 @@ _POLL, _MIN_POLL = 0.25, 0.02  # seconds before acquire asks again
 
 
 class Concurrency(Limiter):
-    """At most n slots of a subject are held at once, in all processes together. A slot is held under a lease that ends
+    """At most so many slots of a subject are held at once, in all processes. A slot is held under a lease that ends
     after ttl and renews itself, so the slots of a process that dies are free within ttl. 10 s to 1 min suits most."""
 
     script_name, title, has_ids, books = "concurrency_v1", "concurrency", True, False
 
-    def __init__(self, setup: Setup, name: str, n: int, ttl: timedelta, on_failure: Optional[OnFailure]) -> None:
-        super().__init__(setup, name, [Limit(n, ttl)], on_failure)
+    def __init__(self, setup: Setup, name: str, slots: int, ttl: timedelta, on_failure: Optional[OnFailure]) -> None:
+        super().__init__(setup, name, [Limit(slots, ttl)], on_failure)
         if isinstance(self.policy, Local):
-            raise ArgumentError(name, "on_failure", repr(self.policy), '"error", "open" or "closed"')
+            raise ArgumentError(name, "on_failure", repr(self.policy), '"error", "open" or "deny"')
         self.ttl = micros(ttl) / 1e6
         self.release_script = setup.caller.scripts["concurrency_release_v1"]
 
     def _check_limit(self, limit: Limit) -> Limit:
-        check_int(self.name, "n", limit.permits, 0, self.script.maximum("limit"))
+        check_int(self.name, "slots", limit.permits, 0, self.script.maximum("limit"))
         check_duration(self.name, "ttl", limit.window, MILLISECOND_US, self.script.maximum("ttl"))
         return limit
 
     def values(self) -> Dict[str, object]:
         return {"limit": self.limit.permits, "ttl": micros(self.limit.window), "renew": 0}
 
-    def try_acquire(self, subject: str, on_lost: OnLost = None) -> Steps[Optional["Lease"]]:
-        """Takes a slot now; None if none is free. Use it to refuse what is over the limit. on_lost is called (in the
-        thread or task that renews the slot) if the slot is lost. Cost: one round trip, one more for each third of the
-        ttl, and one for the release."""
+    def try_acquire(self, subject: str, on_lost: OnLost = None) -> Steps[Tuple[Optional["Lease"], Decision]]:
+        """Takes a slot now: (slot, decision), and the slot is None if none is free. Use it to refuse what is over the
+        limit. The decision's wait says when the first lease ends if it is not renewed, so little about when a slot
+        comes free. on_lost is called (in the thread or task that renews the slot) if the slot is lost. Cost: one round
+        trip, one more for each third of the ttl, and one for the release."""
         lease = Lease(self, subject, on_lost)
         yield from lease.taken(lease.ask("try_acquire"))
-        return lease if lease.decision.granted else None
+        return (lease if lease.decision.granted else None), lease.decision
 
     def acquire(self, subject: str, max_wait: Optional[timedelta] = None, on_lost: OnLost = None) -> Steps["Lease"]:
         """Takes a slot as soon as one is free: use it in workers. It asks every 20 to 250 ms, more often the longer it
-        has waited, in no order. WaitError after max_wait, or at once if n is 0. With max_wait it goes on through an
+        has waited, in no order. WaitError after max_wait, or at once if slots is 0. With max_wait it goes on through an
         outage of Redis."""
         bound = math.inf if max_wait is None else check_duration(self.name, "max_wait", max_wait, 0, 366 * DAY_US) / 1e6
         lease = Lease(self, subject, on_lost)
@@ -70,7 +71,7 @@ class Concurrency(Limiter):
                     raise
                 failure = error
             if lease.decision.wait == NEVER:
-                raise WaitError(f"{self.name}: acquire would never end: n is 0")
+                raise WaitError(f"{self.name}: acquire would never end: slots is 0")
             waited = time.monotonic() - started
             if failure and (math.isinf(bound) or waited >= bound):
                 raise failure

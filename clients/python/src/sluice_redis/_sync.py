@@ -19,7 +19,7 @@ from . import _limiters, _slots
 from ._connect import Gate, Own, Pool, own_of
 from ._core import Address, Caller, Clock, NotSent, Send, Sleep, Steps
 from ._errors import SlotLostError, SluiceError
-from ._factory import Face, Factory, ReservationFace, SlotFace, make, named
+from ._factory import Factory, LimiterFace, ReservationFace, SlotFace, make, named
 from ._limiters import OnFailure
 from ._slots import OnLost
 from ._types import Decision
@@ -155,12 +155,9 @@ def _run(method: "Callable[Concatenate[Any, P], Steps[T]]") -> "Callable[Concate
     return named(call, method)  # type: ignore[no-any-return]
 
 
-class Limiter(Face[Any]):
-    """What all limiters have."""
-
-    @property
-    def name(self) -> str:
-        return str(self._core.name)
+class Limiter(LimiterFace[Any]):
+    """What all limiters have that grant permits. A subject is a text of 1 to 65536 bytes, n a whole number. A wrong
+    argument is an ArgumentError; if Redis does not decide, it is an UnavailableError or an OutcomeUnknownError."""
 
     allow = _run(_limiters.Limiter.allow)
     allow_n = _run(_limiters.Limiter.allow_n)
@@ -175,22 +172,26 @@ class Reservation(ReservationFace):
     cancel = _run(_limiters.Reservation.cancel)
 
 
-class Booker(Limiter):
+class Reserver(Limiter):
+    __doc__ = _limiters.Reserver.__doc__
+
     def reserve(self, subject: str, n: int = 1, max_wait: timedelta = timedelta(minutes=1)) -> Reservation:
         return Reservation(self._driver, self._driver.drive(self._core.reserve(subject, n, max_wait)))
 
-    reserve.__doc__ = _limiters.Booker.reserve.__doc__
+    reserve.__doc__ = _limiters.Reserver.reserve.__doc__
 
 
 class Returner(Limiter):
+    __doc__ = _limiters.Returner.__doc__
+
     give_back = _run(_limiters.Returner.give_back)
 
 
-class ListLog(Booker, Returner):
+class ListLog(Reserver, Returner):
     __doc__ = _limiters.ListLog.__doc__
 
 
-class ZSetLog(Booker, Returner):
+class ZSetLog(Reserver, Returner):
     __doc__ = _limiters.ZSetLog.__doc__
 
     def allow(self, subject: str, id: Optional[str] = None) -> Decision:
@@ -202,7 +203,7 @@ class ZSetLog(Booker, Returner):
     allow.__doc__, allow_n.__doc__ = _limiters.ZSetLog.allow.__doc__, _limiters.ZSetLog.allow_n.__doc__
 
 
-class GCRA(Booker):
+class GCRA(Reserver):
     __doc__ = _limiters.GCRA.__doc__
 
 
@@ -210,12 +211,12 @@ class SliceRing(Returner):
     __doc__ = _limiters.SliceRing.__doc__
 
 
-class TokenBucket(Booker):
+class TokenBucket(Reserver):
     __doc__ = _limiters.TokenBucket.__doc__
     set_rate = _run(_limiters.TokenBucket.set_rate)
 
 
-class Budget(Face[_limiters.Budget]):
+class Budget(LimiterFace[_limiters.Budget]):
     __doc__ = _limiters.Budget.__doc__
     reserve = _run(_limiters.Budget.reserve)
     settle = _run(_limiters.Budget.settle)
@@ -256,12 +257,12 @@ class Slot(SlotFace):
             pass  # it is logged, and tried again
 
 
-class Concurrency(Face[_slots.Concurrency]):
+class Concurrency(LimiterFace[_slots.Concurrency]):
     __doc__ = _slots.Concurrency.__doc__
 
-    def try_acquire(self, subject: str, on_lost: OnLost = None) -> Optional[Slot]:
-        lease = self._driver.drive(self._core.try_acquire(subject, on_lost))
-        return lease and Slot(self._driver, lease)
+    def try_acquire(self, subject: str, on_lost: OnLost = None) -> Tuple[Optional[Slot], Decision]:
+        lease, decision = self._driver.drive(self._core.try_acquire(subject, on_lost))
+        return lease and Slot(self._driver, lease), decision
 
     def acquire(self, subject: str, max_wait: Optional[timedelta] = None, on_lost: OnLost = None) -> Slot:
         return Slot(self._driver, self._driver.drive(self._core.acquire(subject, max_wait, on_lost)))
@@ -277,11 +278,11 @@ class Limits:
 
     client is a redis.Redis (also one of Sentinel's master_for) or a redis.RedisCluster. Decisions go over connections
     of their own, made with the client's settings but without its retries and timeouts; close() closes them.
-    prefix is the beginning of every key. With preloaded=True scripts are never loaded: a missing one is a
-    NotLoadedError. timeout is the time that Redis has for a call, 1 s by default, 100 ms with a policy (twice as long
-    for one that has to connect first). on_failure is what happens while Redis does not decide: "error" raises, "open"
-    grants, "closed" denies, Local(share) limits in this process; these decisions are marked degraded, and logged by
-    the logger "sluice_redis".
+    prefix is the beginning of every key: letters, digits, dot, underscore and dash. A limiter's name may have "/", too.
+    With preloaded=True scripts are never loaded: a missing one is a NotLoadedError. timeout (1 ms to 24 h) is the time
+    that Redis has for a call, 1 s by default, 100 ms with a policy (twice as long for one that has to connect first).
+    on_failure is what happens while Redis does not decide: "error" raises, "open" grants, "deny" denies, Local(share)
+    limits in this process; these decisions are marked degraded, and logged by the logger "sluice_redis".
     """
 
     def __init__(

@@ -25,7 +25,8 @@ _ESCAPES = str.maketrans({"%": "%25", "{": "%7B", "}": "%7D"})
 class Limit(NamedTuple):
     """How many permits a subject may have in any window. With 0 permits everything is denied without asking Redis.
 
-    burst is for gcra only: how many permits may be taken at once; 0 means as many as permits.
+    window is 1 ms to 366 days, of a slice_ring and a budget up to 9999 days. burst is for gcra only: how many permits
+    may be taken at once; 0 means as many as permits.
     """
 
     permits: int
@@ -33,7 +34,8 @@ class Limit(NamedTuple):
     burst: int = 0
 
 
-class WindowState(NamedTuple):
+@dataclass(frozen=True)
+class WindowState:
     """The state of one window of a slice_ring or a budget after a decision."""
 
     limit: Limit
@@ -44,7 +46,8 @@ class WindowState(NamedTuple):
 
 @dataclass(frozen=True)
 class Decision:
-    """The answer of a limiter. Its times are by the server's clock, to the microsecond."""
+    """The answer of a limiter. Its times are by the server's clock, to the microsecond. In a test, build one with
+    fields by name: others may be added."""
 
     granted: bool
     """All permits that were asked for were granted. A peek grants nothing."""
@@ -81,7 +84,7 @@ class Decision:
         return self.granted
 
     @property
-    def retry_after(self) -> int:
+    def retry_after_seconds(self) -> int:
         """wait for the header Retry-After: whole seconds, rounded up, at most 366 days. At least 1 for a denial."""
         seconds = -(-micros(min(self.wait, timedelta(days=366))) // SECOND_US)
         return seconds if self.granted else max(seconds, 1)
@@ -180,7 +183,7 @@ def escape(text: str) -> str:
     return text.translate(_ESCAPES)
 
 
-def key(prefix: str, limiter: str, subject: str, state: str, *parts: str) -> str:
+def redis_key(prefix: str, limiter: str, subject: str, state: str, *parts: str) -> str:
     """The key under which a script keeps its state for a subject: <prefix>:<limiter>:{<subject>}:<state>[:<part>]...
 
     Use it to inspect keys. A wrong name or an empty subject is an ArgumentError.

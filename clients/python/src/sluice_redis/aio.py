@@ -26,10 +26,15 @@ from . import _limiters, _slots
 from ._connect import Gate, Own, Pool, own_of
 from ._core import Address, Caller, Clock, NotSent, Send, Sleep, Steps
 from ._errors import SlotLostError, SluiceError
-from ._factory import Face, Factory, ReservationFace, SlotFace, make, named
+from ._factory import Factory, LimiterFace, ReservationFace, SlotFace, make, named
 from ._limiters import OnFailure
 from ._slots import OnLost
 from ._types import Decision
+
+__all__ = [
+    "GCRA", "Budget", "Concurrency", "Limiter", "Limits", "ListLog", "Reservation", "Reserver", "Returner", "SliceRing",
+    "Slot", "TokenBucket", "ZSetLog",
+]  # fmt: skip
 
 if TYPE_CHECKING:
     from typing_extensions import Concatenate, ParamSpec
@@ -228,12 +233,9 @@ def _run(
     return named(call, method)  # type: ignore[no-any-return]
 
 
-class Limiter(Face[Any]):
-    """What all limiters have."""
-
-    @property
-    def name(self) -> str:
-        return str(self._core.name)
+class Limiter(LimiterFace[Any]):
+    """What all limiters have that grant permits. A subject is a text of 1 to 65536 bytes, n a whole number. A wrong
+    argument is an ArgumentError; if Redis does not decide, it is an UnavailableError or an OutcomeUnknownError."""
 
     allow = _run(_limiters.Limiter.allow)
     allow_n = _run(_limiters.Limiter.allow_n)
@@ -248,23 +250,27 @@ class Reservation(ReservationFace):
     cancel = _run(_limiters.Reservation.cancel)
 
 
-class Booker(Limiter):
+class Reserver(Limiter):
+    __doc__ = _limiters.Reserver.__doc__
+
     @_pending
     async def reserve(self, subject: str, n: int = 1, max_wait: timedelta = timedelta(minutes=1)) -> Reservation:
         return Reservation(self._driver, await self._driver.drive(self._core.reserve(subject, n, max_wait)))
 
-    reserve.__doc__ = _limiters.Booker.reserve.__doc__
+    reserve.__doc__ = _limiters.Reserver.reserve.__doc__
 
 
 class Returner(Limiter):
+    __doc__ = _limiters.Returner.__doc__
+
     give_back = _run(_limiters.Returner.give_back)
 
 
-class ListLog(Booker, Returner):
+class ListLog(Reserver, Returner):
     __doc__ = _limiters.ListLog.__doc__
 
 
-class ZSetLog(Booker, Returner):
+class ZSetLog(Reserver, Returner):
     __doc__ = _limiters.ZSetLog.__doc__
 
     @_pending
@@ -278,7 +284,7 @@ class ZSetLog(Booker, Returner):
     allow.__doc__, allow_n.__doc__ = _limiters.ZSetLog.allow.__doc__, _limiters.ZSetLog.allow_n.__doc__
 
 
-class GCRA(Booker):
+class GCRA(Reserver):
     __doc__ = _limiters.GCRA.__doc__
 
 
@@ -286,12 +292,12 @@ class SliceRing(Returner):
     __doc__ = _limiters.SliceRing.__doc__
 
 
-class TokenBucket(Booker):
+class TokenBucket(Reserver):
     __doc__ = _limiters.TokenBucket.__doc__
     set_rate = _run(_limiters.TokenBucket.set_rate)
 
 
-class Budget(Face[_limiters.Budget]):
+class Budget(LimiterFace[_limiters.Budget]):
     __doc__ = _limiters.Budget.__doc__
     reserve = _run(_limiters.Budget.reserve)
     settle = _run(_limiters.Budget.settle)
@@ -332,13 +338,13 @@ class Slot(SlotFace):
             pass  # it is logged, and tried again
 
 
-class Concurrency(Face[_slots.Concurrency]):
+class Concurrency(LimiterFace[_slots.Concurrency]):
     __doc__ = _slots.Concurrency.__doc__
 
     @_pending
-    async def try_acquire(self, subject: str, on_lost: OnLost = None) -> Optional[Slot]:
-        lease = await self._driver.drive(self._core.try_acquire(subject, on_lost))
-        return lease and Slot(self._driver, lease)
+    async def try_acquire(self, subject: str, on_lost: OnLost = None) -> Tuple[Optional[Slot], Decision]:
+        lease, decision = await self._driver.drive(self._core.try_acquire(subject, on_lost))
+        return lease and Slot(self._driver, lease), decision
 
     @_pending
     async def acquire(self, subject: str, max_wait: Optional[timedelta] = None, on_lost: OnLost = None) -> Slot:

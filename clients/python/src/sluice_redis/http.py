@@ -4,7 +4,7 @@
 
 A request over the limit gets status 429 with Retry-After, and all responses have RateLimit-Policy and RateLimit of
 draft-ietf-httpapi-ratelimit-headers-11. While Redis does not decide, the limiter's on_failure does; with "error" and
-"closed" the status is 503. Bodies of refusals are application/problem+json (RFC 9457).
+"deny" the status is 503. Bodies of refusals are application/problem+json (RFC 9457).
 """
 
 import base64
@@ -12,38 +12,49 @@ import hashlib
 import ipaddress
 import json
 import re
+from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, Awaitable, Callable, Iterable, List, NamedTuple, Optional, Sequence, Tuple, Type, Union
 from urllib.parse import unquote_to_bytes
 
 from . import _sync, aio
 from ._errors import ArgumentError, ExceedsLimitError, SluiceError
+from ._factory import LimiterFace
 from ._log import warn
 from ._types import (
     NEVER, SECOND_US, Decision, Limit, WindowState, check_int, check_list, check_text, is_text, micros, span,
 )  # fmt: skip
 
+__all__ = [
+    "ASGI", "WSGI", "Cost", "Headers", "Key", "Request", "fastapi_limit", "headers_of", "key_by_header", "key_by_ip",
+    "subject_of",
+]  # fmt: skip
+
 Headers = List[Tuple[str, str]]
+"""Names and values."""
 _IP = Union[ipaddress.IPv4Address, ipaddress.IPv6Address]
 _TYPES = "https://iana.org/assignments/http-problem-types#"
 
 
-class Request(NamedTuple):
+@dataclass(frozen=True)
+class Request:
     """What a key is made from."""
 
     peer: str  # the remote address of the connection; "" of a Unix socket
-    raw: Callable[[str], Optional[bytes]]  # the bytes of a header; None without it, and several joined by commas
+    _raw: Callable[[str], Optional[bytes]]  # the bytes of a header; None without it, and several joined by commas
     path: str  # decoded; "" if it is not UTF-8
     native: Any  # the environ of WSGI, the scope of ASGI
 
     def header(self, name: str) -> str:
         """The value of a header; "" without it, and if it is not UTF-8."""
-        return _text(self.raw(name) or b"")
+        return _text(self._raw(name) or b"")
 
 
 Key = Callable[[Request], Union[str, Sequence[str]]]
 """Says whom a request is counted for: by a value, or by several together. A request without one ("", or what is no
 text) is refused with status 400."""
 Cost = Callable[[Request], int]
+"""Says how many permits a request takes; one with 0 is not limited."""
 
 
 def _text(raw: bytes) -> str:
@@ -53,10 +64,10 @@ def _text(raw: bytes) -> str:
         return ""
 
 
-def subject(*values: str) -> str:
+def subject_of(*values: str) -> str:
     """The subject under which the middleware counts requests with these values, in every language. Use it to look up or
-    reset one: limiter.reset(subject("192.0.2.7", "ada")). No list of values has another one's subject, and long values
-    are hashed, so that no caller can store long keys."""
+    reset one: limiter.reset(subject_of("192.0.2.7", "ada")). No list of values has another one's subject, and long
+    values are hashed, so that no caller can store long keys."""
     return "|".join(map(_code, values))
 
 
@@ -69,13 +80,13 @@ def _code(value: str) -> str:
     return value.replace("~", "~0").replace("|", "~1") or "~"
 
 
-def by_header(name: str) -> Key:
+def key_by_header(name: str) -> Key:
     """Counts by the value of a header. Use it for values that a caller cannot choose freely, as a checked API key."""
     check_text("", "name", name)
     return lambda request: request.header(name)
 
 
-def by_address(trusted_proxies: Sequence[str] = (), ipv6_prefix: int = 64) -> Key:
+def key_by_ip(trusted_proxies: Sequence[str] = (), ipv6_prefix: int = 64) -> Key:
     """Counts by the address of the client, IPv6 by its /64. Behind proxies name them: as prefixes ("10.0.0.0/8"), as
     addresses, or "unix" for those with a Unix socket. Each has to append to X-Forwarded-For the address that
     it was called from. The client is the first address from the right that is not of a trusted proxy; what stands to
@@ -88,9 +99,9 @@ def by_address(trusted_proxies: Sequence[str] = (), ipv6_prefix: int = 64) -> Ke
         return any(address is not None and address in network for network in networks)
 
     def client(request: Request) -> Optional[_IP]:
-        address = parse_address(request.peer)
+        address = _parse_address(request.peer)
         proxy = trusted(address) if address else "unix" in trusted_proxies
-        forwarded = request.raw("X-Forwarded-For")
+        forwarded = request._raw("X-Forwarded-For")
         for hop in reversed(forwarded.decode("latin-1").split(",")) if forwarded is not None else ():
             hop = hop.strip(" \t")
             if not proxy or hop.lower() == "unknown":
@@ -120,7 +131,7 @@ def _network(proxy: str) -> Union[ipaddress.IPv4Network, ipaddress.IPv6Network]:
     return ipaddress.IPv4Network((mapped, network.prefixlen - 96)) if mapped else network
 
 
-def parse_address(text: str) -> Optional[_IP]:
+def _parse_address(text: str) -> Optional[_IP]:
     """An address without a port; IPv4 written as IPv6 is IPv4, and a zone is left out. None if it is none."""
     host, percent, zone = text.partition("%")
     try:
@@ -139,16 +150,19 @@ def _without_port(text: str) -> Optional[_IP]:
     """192.0.2.7:80, [2001:db8::7]:80, [2001:db8::7], or an address without a port."""
     found = _ADDRESS.fullmatch(text)
     if not found:
-        return parse_address(text)
+        return _parse_address(text)
     bracketed, other, port = found.groups()
     if int((port or "0").lstrip("0")[:6] or "0") > 65535 or (bracketed and ":" not in bracketed):
         return None
-    return parse_address(other if bracketed is None else bracketed)
+    return _parse_address(other if bracketed is None else bracketed)
 
 
-def headers_of(name: str, decision: Decision) -> Headers:
-    """RateLimit-Policy and RateLimit: an item for each window, the shortest first."""
-    check_text("", "name", name)
+def headers_of(limiter: LimiterFace[Any], decision: Decision) -> Headers:
+    """RateLimit-Policy and RateLimit, with an item for each window, the shortest first; and Retry-After of a denial for
+    which waiting helps. Use it where the middleware does not fit. While Redis does not decide there is no RateLimit."""
+    name = getattr(limiter, "name", None)
+    if not isinstance(name, str):
+        raise ArgumentError("headers_of", "limiter", repr(limiter), "a limiter")
     if not isinstance(decision, Decision):
         raise ArgumentError(name, "decision", repr(decision), "a Decision")
     policies, limits = [], []
@@ -161,7 +175,11 @@ def headers_of(name: str, decision: Decision) -> Headers:
         until = f";t={_seconds(micros(reset))}" if decision.wait != NEVER else ""
         limits.append(f"{item};r={state.remaining}{until}")
     headers = [("RateLimit-Policy", ", ".join(policies))]
-    return headers if decision.degraded else [*headers, ("RateLimit", ", ".join(limits))]
+    if not decision.degraded:
+        headers.append(("RateLimit", ", ".join(limits)))
+    if not decision.granted and timedelta() < decision.wait < NEVER:
+        headers.append(("Retry-After", str(decision.retry_after_seconds)))
+    return headers
 
 
 def _windows(name: str, decision: Decision) -> List[Tuple[str, WindowState]]:
@@ -222,15 +240,13 @@ def _failed(name: str, error: SluiceError) -> _Answer:
     return _undecided([])
 
 
-def _answer(name: str, decision: Decision) -> _Answer:
-    headers = headers_of(name, decision)
+def _answer(limiter: LimiterFace[Any], decision: Decision) -> _Answer:
+    headers = headers_of(limiter, decision)
     if decision.granted:
         return _Answer(headers)
     if decision.degraded and not decision.wait:
         return _undecided(headers)
-    if decision.wait != NEVER:
-        headers.append(("Retry-After", str(decision.retry_after)))
-    return _denied(headers, **{"violated-policies": _violated(name, decision)})
+    return _denied(headers, **{"violated-policies": _violated(limiter.name, decision)})
 
 
 def _denied(headers: Headers, **more: object) -> _Answer:
@@ -242,31 +258,31 @@ class _Middleware:
     """What both kinds have: app is what they are around, limiter decides, key says whom a request is counted for (by
     default the address of the connection), and cost how many permits it takes (by default 1)."""
 
-    kind: str
-    module: str
-    wanted: Type[Any]
+    _kind: str
+    _module: str
+    _wanted: Type[Any]
 
     def __init__(self, app: Any, limiter: Any, key: Optional[Key] = None, cost: Optional[Cost] = None) -> None:
         if not callable(app):
-            raise ArgumentError("", "app", repr(app), self.kind)
-        if not isinstance(limiter, self.wanted):
-            raise ArgumentError("", "limiter", repr(limiter), f"a limiter of {self.module}.Limits that has allow")
+            raise ArgumentError("", "app", repr(app), self._kind)
+        if not isinstance(limiter, self._wanted):
+            raise ArgumentError("", "limiter", repr(limiter), f"a limiter of {self._module}.Limits that has allow")
         for name, function in (("key", key), ("cost", cost)):
             if function is not None and not callable(function):
                 raise ArgumentError("", name, repr(function), "a function of a Request")
-        self.app, self.limiter, self.key, self.cost = app, limiter, key or by_address(), cost or (lambda request: 1)
+        self.app, self.limiter, self.key, self.cost = app, limiter, key or key_by_ip(), cost or (lambda request: 1)
 
-    def subject_of(self, request: Request) -> str:
+    def _subject_of(self, request: Request) -> str:
         found: Any = self.key(request)
         values = found if isinstance(found, (list, tuple)) else [found]
-        return subject(*values) if values and all(value and is_text(value) for value in values) else ""
+        return subject_of(*values) if values and all(value and is_text(value) for value in values) else ""
 
 
 class WSGI(_Middleware):
     """WSGI middleware around app. limiter is one of sluice_redis.Limits. key says whom a request is counted for, by
     default the address of the connection; cost says how many permits it takes, by default 1."""
 
-    kind, module, wanted = "a WSGI application", "sluice_redis", _sync.Limiter
+    _kind, _module, _wanted = "a WSGI application", "sluice_redis", _sync.Limiter
 
     def __call__(self, environ: Any, start_response: Callable[..., Any]) -> Iterable[bytes]:
         def raw(name: str) -> Optional[bytes]:
@@ -285,11 +301,11 @@ class WSGI(_Middleware):
         return self.app(environ, start)  # type: ignore[no-any-return]
 
     def _decide(self, request: Request) -> _Answer:
-        subject, cost = self.subject_of(request), self.cost(request)
+        subject, cost = self._subject_of(request), self.cost(request)
         if not subject or cost == 0:
             return _no_key() if cost else _Answer([])
         try:
-            return _answer(self.limiter.name, self.limiter.allow_n(subject, cost))
+            return _answer(self.limiter, self.limiter.allow_n(subject, cost))
         except SluiceError as error:
             return _failed(self.limiter.name, error)
 
@@ -298,7 +314,7 @@ class ASGI(_Middleware):
     """ASGI middleware around app, for HTTP requests (WebSockets are passed on). limiter is one of
     sluice_redis.aio.Limits; key and cost are as of WSGI. With Starlette: app.add_middleware(ASGI, limiter=limiter)."""
 
-    kind, module, wanted = "an ASGI application", "sluice_redis.aio", aio.Limiter
+    _kind, _module, _wanted = "an ASGI application", "sluice_redis.aio", aio.Limiter
 
     async def __call__(self, scope: Any, receive: Any, send: Callable[[Any], Awaitable[None]]) -> None:
         if scope["type"] != "http":
@@ -325,18 +341,18 @@ class ASGI(_Middleware):
         raw_path = scope.get("raw_path")
         path = unquote_to_bytes(raw_path.partition(b"?")[0]) if raw_path else scope.get("path", "").encode()
         request = Request((scope.get("client") or [""])[0] or "", raw, _text(path), scope)
-        subject, cost = self.subject_of(request), self.cost(request)
+        subject, cost = self._subject_of(request), self.cost(request)
         if not subject or cost == 0:
             return _no_key() if cost else _Answer([])
         try:
-            return _answer(self.limiter.name, await self.limiter.allow_n(subject, cost))
+            return _answer(self.limiter, await self.limiter.allow_n(subject, cost))
         except SluiceError as error:
             return _failed(self.limiter.name, error)
 
 
 def fastapi_limit(limiter: aio.Limiter, key: Optional[Key] = None, cost: Optional[Cost] = None) -> Callable[..., Any]:
     """A FastAPI dependency that limits one route: `@app.post("/login", dependencies=[Depends(fastapi_limit(login))])`.
-    A refusal is an HTTPException, so the application's handlers see it; its detail is the body of the middleware. FastAPI
+    A refusal is an HTTPException, so the application's handlers see it; its detail is the body of the middleware. It
     adds no headers to a Response that a route returns itself: there a grant has no RateLimit."""
     from fastapi import HTTPException, Request, Response
 

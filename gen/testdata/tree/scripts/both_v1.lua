@@ -27,15 +27,15 @@
 
 -- PART arguments: printed by make generate
 -- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
-local function integer(text, least, most)
+local function integer(text, min, max)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
-  if not n or n < least or n > most then return nil end
+  if not n or n < min or n > max then return nil end
   return n
 end
 
 if #KEYS ~= 1 then return redis.error_reply("BADARG KEYS: want 1") end
 if #ARGV < 4 or #ARGV > 8 or #ARGV % 2 ~= 0 then
-  return redis.error_reply("BADARG ARGV: want 2 and 1 to 3 times 2")
+  return redis.error_reply("BADARG ARGV: want slice, permits, then slices, limit of 1..3 windows")
 end
 local ring = KEYS[1]
 local slice = integer(ARGV[1], 1, 10)
@@ -61,8 +61,8 @@ local stored = redis.pcall("GET", ring)
 if type(stored) == "table" then return stored end
 local counts = {}
 for i = 1, #slices do
-  -- MANY: work 2.
+  -- MANY: the script for many keys counts work 2 here.
   counts[i] = slices[i] * limits[i]
 end
--- MANY: work stored and #stored or 1.
+-- MANY: the script for many keys counts work stored and #stored or 1 here.
 return {permits, slice, now, unpack(counts)}

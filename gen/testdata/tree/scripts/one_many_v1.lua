@@ -1,11 +1,12 @@
 -- one_many v1
 --
--- one_v1 for up to 8 subjects of one limiter in one call. REPLY goes on with EACH for each key
--- in turn. It is decided as by one_v1, twice where it is named twice. One that cannot be
--- decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and the others are decided. If Redis
--- refuses a command, by an ACL for example, the call ends, and keys before this one keep their
--- grants: too much is counted, never too little. Granted -3, after long searches: not decided,
--- ask again.
+-- one_v1 for up to 8 subjects of one limiter in one call. K is the number of keys. REPLY goes on with EACH for each
+-- key in turn. Each key is decided as by one_v1, and twice if it is named twice. Only granted above 0 is a grant. A
+-- key that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE); the others are decided. If Redis refuses a
+-- command, for example by an ACL, the call ends with that error, and keys before it keep their grants: too much is
+-- counted, never too little. In a cluster all keys must lie in one slot: different subjects mostly do not. Granted
+-- -3: not decided and not charged, because the keys before it have read 5 entries. Expect it in calls for more than
+-- 15 keys. Ask for these keys again.
 --
 -- GROUP[k]    subject      1..8
 -- KEYS[k]     bit          <prefix>:<limiter>:{<subject>}:on1
@@ -27,9 +28,9 @@
 -- REDIS       5.0
 
 -- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
-local function integer(text, least, most)
+local function integer(text, min, max)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
-  if not n or n < least or n > most then return nil end
+  if not n or n < min or n > max then return nil end
   return n
 end
 
@@ -67,7 +68,7 @@ end
 -- ends the call: what was granted before it stays.
 local reply, n = {now}, 1
 for i = 1, #KEYS do
-  local granted, wait = -3, 0 -- after long searches: not decided
+  local granted, wait = -3, 0 -- not decided: the keys before it took too long
   if calls < 5 then granted, wait = decide(KEYS[i]) end
   if not wait then
     local code = granted.err:match("^%u+")

@@ -23,15 +23,15 @@
 
 -- PART arguments: printed by make generate
 -- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
-local function integer(text, least, most)
+local function integer(text, min, max)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
-  if not n or n < least or n > most then return nil end
+  if not n or n < min or n > max then return nil end
   return n
 end
 
 if #KEYS ~= 1 then return redis.error_reply("BADARG KEYS: want 1") end
 if #ARGV < 4 or #ARGV > 8 or #ARGV % 2 ~= 0 then
-  return redis.error_reply("BADARG ARGV: want 2 and 1 to 3 times 2")
+  return redis.error_reply("BADARG ARGV: want first, permits, then slices, limit of 1..3 windows")
 end
 local ring = KEYS[1]
 local first = integer(ARGV[1], 1, 10)

@@ -6,17 +6,20 @@
 -- EVALSHA: the same keys, arguments, replies and errors. Its text is that of its file.
 --
 -- A function whose name ends in _look has the flag no-writes: it runs by FCALL_RO, on replicas too. It takes the same
--- arguments, with permits 0 (concurrency: with an empty id), and refuses others with BADARG before anything else.
+-- arguments, with permits 0 and reported 0 (concurrency: with an empty id), and refuses others with BADARG before
+-- anything else.
 
 local function both_many_v1(KEYS, ARGV)
 -- both_many v1
 --
--- both_v1 for up to 8 subjects of one limiter in one call, K in all. REPLY goes on with EACH
--- for each key in turn. It is decided as by both_v1, twice where it is named twice. One that
--- cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and the others are decided. If
--- Redis refuses a command, by an ACL for example, the call ends, and keys before this one keep
--- their grants: too much is counted, never too little. Granted -3, after much work: not
--- decided, ask again.
+-- both_v1 for up to 8 subjects of one limiter in one call. K is the number of keys. REPLY goes on with EACH for each
+-- key in turn. Each key is decided as by both_v1, and twice if it is named twice. Only granted above 0 is a grant. A
+-- key that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE); the others are decided. If Redis refuses a
+-- command, for example by an ACL, the call ends with that error, and keys before it keep their grants. What is slice
+-- of that key and of later ones is not counted. In a cluster all keys must lie in one slot: different subjects mostly
+-- do not. Granted -3: not decided and not charged, because the keys before it have used up the work of a call. Expect
+-- it with more than 40 new or long idle rings (2 windows of 201 slices). Ask for these keys again, with what is
+-- slice: it was not counted either.
 --
 -- GROUP[k]    subject      1..8
 -- KEYS[k]     ring         <prefix>:<limiter>:{<subject>}:bo1
@@ -41,15 +44,15 @@ local function both_many_v1(KEYS, ARGV)
 -- REDIS       5.0
 
 -- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
-local function integer(text, least, most)
+local function integer(text, min, max)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
-  if not n or n < least or n > most then return nil end
+  if not n or n < min or n > max then return nil end
   return n
 end
 
 if #KEYS < 1 or #KEYS > 8 then return redis.error_reply("BADARG KEYS: want 1 to 8") end
 if #ARGV - #KEYS < 3 or #ARGV - #KEYS > 7 or (#ARGV - #KEYS) % 2 ~= 1 then
-  return redis.error_reply("BADARG ARGV: want 1 and one for each key and 1 to 3 times 2")
+  return redis.error_reply("BADARG ARGV: want permits, each key's slice, then slices, limit of 1..3 windows")
 end
 local permits = integer(ARGV[1], 0, 10)
 if not permits then return redis.error_reply("BADARG permits: want 0..10") end
@@ -73,9 +76,10 @@ local now = clock[1] * 1000000 + clock[2]
 
 local reply, n = {now}, 1
 local work = 0 -- for all keys
--- Adds to the work, unless that is too much for one call: then the key is not decided. No key alone is too much.
+local first -- whether no key before this one has worked: then it is decided, whatever it needs
+-- Adds to the work, unless that is too much for one call: then the key is not decided.
 local function exceeds(more)
-  if work + more > 20 then return true end
+  if not first and work + more > 20 then return true end
   work = work + more
 end
 
@@ -100,7 +104,8 @@ end
 -- ends the call: what was granted before it stays.
 local windows = (#ARGV - 1 - #KEYS) / 2
 for i = 1, #KEYS do
-  local granted, wait, counts = -3, 0, {} -- after much work: not decided
+  local granted, wait, counts = -3, 0, {} -- not decided: the keys before it took too long
+  first = work == 0
   if work < 20 then granted, wait, counts = decide(KEYS[i], all_slice[i]) end
   if not wait then
     local code = granted.err:match("^%u+")
@@ -153,15 +158,15 @@ local function both_v1(KEYS, ARGV)
 
 -- PART arguments: printed by make generate
 -- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
-local function integer(text, least, most)
+local function integer(text, min, max)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
-  if not n or n < least or n > most then return nil end
+  if not n or n < min or n > max then return nil end
   return n
 end
 
 if #KEYS ~= 1 then return redis.error_reply("BADARG KEYS: want 1") end
 if #ARGV < 4 or #ARGV > 8 or #ARGV % 2 ~= 0 then
-  return redis.error_reply("BADARG ARGV: want 2 and 1 to 3 times 2")
+  return redis.error_reply("BADARG ARGV: want slice, permits, then slices, limit of 1..3 windows")
 end
 local ring = KEYS[1]
 local slice = integer(ARGV[1], 1, 10)
@@ -187,10 +192,10 @@ local stored = redis.pcall("GET", ring)
 if type(stored) == "table" then return stored end
 local counts = {}
 for i = 1, #slices do
-  -- MANY: work 2.
+  -- MANY: the script for many keys counts work 2 here.
   counts[i] = slices[i] * limits[i]
 end
--- MANY: work stored and #stored or 1.
+-- MANY: the script for many keys counts work stored and #stored or 1 here.
 return {permits, slice, now, unpack(counts)}
 end
 redis.register_function("both_v1", both_v1)
@@ -205,12 +210,13 @@ redis.register_function{
 local function one_many_v1(KEYS, ARGV)
 -- one_many v1
 --
--- one_v1 for up to 8 subjects of one limiter in one call. REPLY goes on with EACH for each key
--- in turn. It is decided as by one_v1, twice where it is named twice. One that cannot be
--- decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and the others are decided. If Redis
--- refuses a command, by an ACL for example, the call ends, and keys before this one keep their
--- grants: too much is counted, never too little. Granted -3, after long searches: not decided,
--- ask again.
+-- one_v1 for up to 8 subjects of one limiter in one call. K is the number of keys. REPLY goes on with EACH for each
+-- key in turn. Each key is decided as by one_v1, and twice if it is named twice. Only granted above 0 is a grant. A
+-- key that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE); the others are decided. If Redis refuses a
+-- command, for example by an ACL, the call ends with that error, and keys before it keep their grants: too much is
+-- counted, never too little. In a cluster all keys must lie in one slot: different subjects mostly do not. Granted
+-- -3: not decided and not charged, because the keys before it have read 5 entries. Expect it in calls for more than
+-- 15 keys. Ask for these keys again.
 --
 -- GROUP[k]    subject      1..8
 -- KEYS[k]     bit          <prefix>:<limiter>:{<subject>}:on1
@@ -232,9 +238,9 @@ local function one_many_v1(KEYS, ARGV)
 -- REDIS       5.0
 
 -- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
-local function integer(text, least, most)
+local function integer(text, min, max)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
-  if not n or n < least or n > most then return nil end
+  if not n or n < min or n > max then return nil end
   return n
 end
 
@@ -272,7 +278,7 @@ end
 -- ends the call: what was granted before it stays.
 local reply, n = {now}, 1
 for i = 1, #KEYS do
-  local granted, wait = -3, 0 -- after long searches: not decided
+  local granted, wait = -3, 0 -- not decided: the keys before it took too long
   if calls < 5 then granted, wait = decide(KEYS[i]) end
   if not wait then
     local code = granted.err:match("^%u+")
@@ -320,9 +326,9 @@ local function one_v1(KEYS, ARGV)
 
 -- PART arguments: printed by make generate
 -- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
-local function integer(text, least, most)
+local function integer(text, min, max)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
-  if not n or n < least or n > most then return nil end
+  if not n or n < min or n > max then return nil end
   return n
 end
 
@@ -386,15 +392,15 @@ local function pairs_v2(KEYS, ARGV)
 
 -- PART arguments: printed by make generate
 -- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
-local function integer(text, least, most)
+local function integer(text, min, max)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
-  if not n or n < least or n > most then return nil end
+  if not n or n < min or n > max then return nil end
   return n
 end
 
 if #KEYS ~= 1 then return redis.error_reply("BADARG KEYS: want 1") end
 if #ARGV < 4 or #ARGV > 8 or #ARGV % 2 ~= 0 then
-  return redis.error_reply("BADARG ARGV: want 2 and 1 to 3 times 2")
+  return redis.error_reply("BADARG ARGV: want first, permits, then slices, limit of 1..3 windows")
 end
 local ring = KEYS[1]
 local first = integer(ARGV[1], 1, 10)
@@ -467,9 +473,9 @@ local function small_v1(KEYS, ARGV)
 
 -- PART arguments: printed by make generate
 -- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
-local function integer(text, least, most)
+local function integer(text, min, max)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
-  if not n or n < least or n > most then return nil end
+  if not n or n < min or n > max then return nil end
   return n
 end
 

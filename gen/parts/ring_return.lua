@@ -1,19 +1,19 @@
 -- In each section, the slice that the permits were counted in is to hold fewer: the shift and the totals of the later
 -- slices fall. Its own total counts what came before it. A link may now lead to an empty slice: no slice before that
 -- has permits, so slice_ring only needs one more probe. Nothing is written before all is read.
-local writes, returned, most = {}, 0, 1000 -- most is how many later slices all sections may have
+local writes, returned, max_later = {}, 0, 1000 -- max_later: of all sections together
 local first = 14 + 20 * stored
 for j = 1, stored do
   local slice, size, shift = struct.unpack(">I5I2I6", header, 20 * j - 5)
   if slice < 1000 or size < 1 or size > 10000 then
     return redis.error_reply("BADSTATE ring: want 1..10000 slices of 1 ms or more")
   end
-  local slice_taken = (taken - taken % slice) / slice
-  local later = (last - last % slice) / slice - slice_taken -- how many slices came after it
-  if later >= 0 and later < size and later <= most then
-    most = most - later
-    -- The cells of slice_taken and of each later slice: in one piece or, across the section's end, in two.
-    local index = slice_taken % size
+  local moment_slice = (moment - moment % slice) / slice
+  local later = (last - last % slice) / slice - moment_slice -- how many slices came after it
+  if later >= 0 and later < size and later <= max_later then
+    max_later = max_later - later
+    -- The cells of moment_slice and of each later slice: in one piece or, across the section's end, in two.
+    local index = moment_slice % size
     local from, to_end = first + 7 * index, math.min(later + 1, size - index)
     local cells = redis.call("GETRANGE", ring, string.format("%d", from), string.format("%d", from + 7 * to_end - 1))
     if to_end <= later then
