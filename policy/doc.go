@@ -11,7 +11,8 @@
 //	http.Handle("/", policies.Middleware(nil).Handler(handler))
 //
 // Use it if limits are changed without a release, or if there are many of them. For one limit on one handler use
-// package httplimit. docs/policy.md explains every word of the file.
+// package httplimit. docs/policy.md explains every word of the file. A limit with several rates is a slice_ring, in
+// which a minute is 60.3 s.
 //
 // The expressions are CEL. They are compiled, type-checked and bounded in cost when the file is read. If something is
 // wrong, the error is [Mistakes], each with its place and what would be right.

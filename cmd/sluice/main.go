@@ -67,7 +67,7 @@ func commands() []command {
 		{name: "set-rate", summary: "set the rate of one subject of a token_bucket", run: app.setRate},
 		{name: "policy", summary: "limits in a file: check, explain, and replay an access log", run: app.policy},
 		{name: "help", summary: "this text, or that of one command", run: app.help},
-		{name: "version", summary: "version, commit and Go of this program, and the sums of its scripts", run: app.version},
+		{name: "version", summary: "the version of this program, and the sums of its scripts", run: app.version},
 	}
 }
 

@@ -103,7 +103,7 @@ func (a app) check(_ context.Context, args []string) error {
 	for _, text := range read.remarks() {
 		fmt.Fprintln(a.stdout, text)
 	}
-	fmt.Fprintf(a.stdout, "%d files, no mistakes\n", len(read.theirs)+len(read.ours))
+	fmt.Fprintf(a.stdout, "no mistakes, files: %d\n", len(read.theirs)+len(read.ours))
 	return nil
 }
 
