@@ -43,6 +43,7 @@ func (a app) deploy(ctx context.Context, name string, args []string) error {
 		return ctx.Err()
 	}
 	if d.try {
+		seen.found, remarks = append(seen.found, partial(nodes[0], remarks)...), nil
 		remarks = append(remarks, fmt.Sprintf("%s of prefix %s looked at, among up to 10000 of each master",
 			counted(seen.keys, "key", "keys"), d.prefix))
 	}

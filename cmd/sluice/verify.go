@@ -59,6 +59,19 @@ func (v visit) verdict() error {
 	return nil
 }
 
+// partial returns what remarks on the one node of a deployment say of others, which nobody has looked at.
+func partial(n node, remarks []string) (found []finding) {
+	for _, remark := range remarks {
+		f := finding{Severity: warning, Code: "partial", Node: n.addr, Text: remark,
+			Cure: "name the whole deployment: --cluster, or --sentinel"}
+		if remark == remarkUnknown {
+			f.Severity, f.Cure = note, "ACL SETUSER <name> +info"
+		}
+		found = append(found, f)
+	}
+	return found
+}
+
 func (s screen) findings(all []finding) {
 	looks, cures := map[severity]style{fault: red, warning: yellow}, map[string]bool{"": true}
 	for _, f := range all {
@@ -140,7 +153,7 @@ type examination struct {
 }
 
 // rightsToLook are those that an application's user lacks.
-const rightsToLook = "+info +command|info +scan +pttl +llen +zcard +config|get"
+const rightsToLook = "+info +command|info +scan +dbsize +pttl +llen +zcard +config|get"
 
 // run makes every check that the user may make.
 func (e *examination) run(ctx context.Context) {

@@ -152,12 +152,17 @@ func (f files) checkGCRA() error {
 
 // remarks says what the files ask for and sluiced does otherwise, and what may be forgotten.
 func (f files) remarks() (texts []string) {
+	where := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(f.ours)) {
 		asks := slices.ContainsFunc(f.ours[name].Policies, (*policy.Policy).AsksRequest)
 		if asks && len(f.ours[name].Proxies) == 0 {
 			texts = append(texts, name+".yaml has no proxies: a proxy's headers are believed only if its address is there")
 		}
 		for _, p := range f.ours[name].Policies {
+			if other, twice := where[p.Name]; twice {
+				texts = append(texts, fmt.Sprintf("%s.yaml and %s.yaml both have a limit %s: they count together", other, name, p.Name))
+			}
+			where[p.Name] = name
 			for _, o := range p.Overrides {
 				if !o.Active(time.Now()) {
 					texts = append(texts, fmt.Sprintf("%s.yaml: %s: the override of %s has ended, at %s", name, p.Name, o.Subject,

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"runtime/debug"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -275,13 +276,17 @@ func (s *server) listenGRPC(service *service, config *tls.Config) error {
 	return nil
 }
 
-// probe finds out whether Redis answers, and loads the scripts.
+// probe finds out whether Redis answers, and loads the scripts if it may.
 func (s *server) probe(ctx context.Context) {
 	loaded, lastErr := false, ""
 	for {
 		err := s.rdb.Ping(ctx).Err()
 		if err == nil && !loaded {
 			err = s.limits.loader.Preload(ctx)
+			if err != nil && strings.Contains(err.Error(), "NOPERM") {
+				s.log.Warn("this user may not load scripts: run sluice load after each restart of Redis", "error", err)
+				err = nil
+			}
 			loaded = err == nil
 		}
 		switch {
