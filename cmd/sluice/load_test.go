@@ -112,6 +112,12 @@ func TestServerCluster(t *testing.T) {
 	wantText(t, got, exitFailed, missing, scripts(1)+" are missing")
 
 	wantSaid(t, sluiceRun(nil, "verify", "--redis", addrs[0]), exitDone, "note: this server is a node of a cluster")
+	admin := client(t, addrs[0])
+	must(t, admin.Do(context.Background(), "ACL", "SETUSER", "ada", "on", ">pw", "~*", "+@all", "-info").Err())
+	for _, user := range []string{"", "redis://ada:pw@"} { // nobody has looked at the other nodes
+		got := sluiceRun(nil, "verify", "--try", "--redis", user+addrs[0])
+		wantSaid(t, got, exitWarned, "warning: "+addrs[0]+": this server is a node of a cluster")
+	}
 	got = sluiceRun(nil, "load", "--cluster", redistest.Start(t).Addr)
 	wantSaid(t, got, exitFailed, "cure: the server is not a cluster")
 }

@@ -23,6 +23,7 @@ import (
 
 	"github.com/sluice-redis/sluice/internal/program"
 	"github.com/sluice-redis/sluice/internal/redistest"
+	"github.com/sluice-redis/sluice/loader"
 )
 
 func init() { logging.Disable() } // as main does
@@ -145,6 +146,30 @@ func TestServerLife(t *testing.T) {
 	if status := <-ended; status != exitDone {
 		t.Errorf("exit status %d: %s", status, out)
 	}
+}
+
+// A user who may not load scripts is served with those that are loaded.
+func TestServerPreloaded(t *testing.T) {
+	redis := redistest.Start(t)
+	admin := redis.Client(t)
+	must(t, admin.Do(context.Background(), "ACL", "SETUSER", "use", "on", ">pw", "~*", "+@all", "-script").Err())
+	must(t, loader.New(admin).Preload(context.Background()))
+	path := filepath.Join(t.TempDir(), "rules.yaml")
+	must(t, os.WriteFile(path, fmt.Appendf(nil, oneRule, 1), 0o600))
+	addr, adminAddr, out := freePort(t), freePort(t), &output{}
+	environment := map[string]string{"SLUICED_REDIS": "redis://use@" + redis.Addr, "SLUICED_REDIS_PASSWORD": "pw"}
+	a := app{stdout: out, stderr: out, getenv: func(name string) string { return environment[name] }}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan int, 1)
+	go func() {
+		ended <- a.run(ctx, []string{"serve", "--grpc", "", "--http", addr, "--admin", adminAddr, "--drain", "0s", path})
+	}()
+	eventually(t, "ready", func() bool { return get("http://"+adminAddr+"/readyz") == 200 })
+	if !strings.Contains(out.String(), "run sluice load") {
+		t.Error(out)
+	}
+	stop()
+	<-ended
 }
 
 // A password on the command line is refused and not shown; flags that are wrong name what is wanted.
