@@ -99,7 +99,7 @@ test('a cluster', async (t) => {
   });
 
   await t.test('a cluster client that sends a command again is refused', { skip: !isIORedis }, async () => {
-    const resending = await openCluster(t, nodes, map, { retryDelayOnFailover: 100 });
+    const resending = await openCluster(t, nodes, map, { retryDelayOnFailover: 100, retryDelayOnMoved: 50 });
     assert.throws(() => new Limits(resending), { name: 'ArgumentError', message: /retryDelayOnFailover: 0/ });
     const sha1 = nodes.map((node) => node.cli('SCRIPT', 'LOAD', "return redis.call('INCR', KEYS[1])"))[0];
     const count = () => resending.call('EVALSHA', sha1, 1, 'sluice:x:{resent}:count');
