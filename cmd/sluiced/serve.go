@@ -280,7 +280,7 @@ func (s *server) listenGRPC(service *service, config *tls.Config) error {
 func (s *server) probe(ctx context.Context) {
 	loaded, lastErr := false, ""
 	for {
-		err := s.rdb.Ping(ctx).Err()
+		err := ping(ctx, s.rdb)
 		if err == nil && !loaded {
 			err = s.limits.loader.Preload(ctx)
 			if err != nil && strings.Contains(err.Error(), "NOPERM") {
@@ -310,6 +310,26 @@ func (s *server) probe(ctx context.Context) {
 		case <-time.After(time.Second):
 		}
 	}
+}
+
+// ping asks a server, of a cluster any master. A ClusterClient's own Ping asks for COMMAND, which few users may call.
+func ping(ctx context.Context, rdb redis.UniversalClient) error {
+	cluster, ok := rdb.(*redis.ClusterClient)
+	if !ok {
+		return rdb.Ping(ctx).Err()
+	}
+	var answers atomic.Int64
+	err := cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
+		err := node.Ping(ctx).Err()
+		if err == nil {
+			answers.Add(1)
+		}
+		return err
+	})
+	if answers.Load() > 0 {
+		return nil
+	}
+	return err
 }
 
 func (s *server) setHealth(ready bool) {

@@ -148,16 +148,19 @@ func TestServerLife(t *testing.T) {
 	}
 }
 
-// A user who may not load scripts is served with those that are loaded.
+// A user who may not load scripts is served with those that are loaded, and asks a cluster for nothing else that the
+// users of sluice acl may not do.
 func TestServerPreloaded(t *testing.T) {
-	redis := redistest.Start(t)
-	admin := redis.Client(t)
-	must(t, admin.Do(context.Background(), "ACL", "SETUSER", "use", "on", ">pw", "~*", "+@all", "-script").Err())
-	must(t, loader.New(admin).Preload(context.Background()))
+	nodes := redistest.StartCluster(t, 3, 0)
+	for _, node := range nodes {
+		admin := node.Client(t)
+		must(t, admin.Do(context.Background(), "ACL", "SETUSER", "use", "on", ">pw", "~*", "+@all", "-script", "-command").Err())
+		must(t, loader.New(admin).Preload(context.Background()))
+	}
 	path := filepath.Join(t.TempDir(), "rules.yaml")
 	must(t, os.WriteFile(path, fmt.Appendf(nil, oneRule, 1), 0o600))
 	addr, adminAddr, out := freePort(t), freePort(t), &output{}
-	environment := map[string]string{"SLUICED_REDIS": "redis://use@" + redis.Addr, "SLUICED_REDIS_PASSWORD": "pw"}
+	environment := map[string]string{"SLUICED_CLUSTER": "use@" + nodes[0].Addr, "SLUICED_REDIS_PASSWORD": "pw"}
 	a := app{stdout: out, stderr: out, getenv: func(name string) string { return environment[name] }}
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan int, 1)
@@ -170,6 +173,13 @@ func TestServerPreloaded(t *testing.T) {
 	}
 	stop()
 	<-ended
+	for _, node := range nodes {
+		for _, refused := range node.Client(t).ACLLog(context.Background(), 100).Val() {
+			if refused.Object != "script|load" {
+				t.Errorf("%s: %+v", node.Addr, refused)
+			}
+		}
+	}
 }
 
 // A password on the command line is refused and not shown; flags that are wrong name what is wanted.
