@@ -319,6 +319,7 @@ export class ArgumentError extends SluiceError {
   readonly limiter?: string;
   readonly script?: string;
   readonly argument: string;
+  /** What was given; of an object its text in the message. */
   readonly value?: unknown;
   readonly want: string;
 }

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { getEventListeners } from 'node:events';
 import { test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
+import { inspect } from 'node:util';
 import { Limits, SluiceError } from 'sluice-redis';
 import * as sluice from 'sluice-redis';
 
@@ -79,6 +80,36 @@ test('what is wrong is said when the limiter is made', () => {
     assert.throws(make, { name: 'ArgumentError', message: `sluice: ${text}` });
   }
   sluice.redisKey('p', 'x', 'x'.repeat(65536), 's');
+});
+
+test('no error shows a client', async () => {
+  class Redis {
+    password = 's3cret';
+    options = { password: 's3cret' };
+  }
+  const client = new Redis();
+  const wrongs = [
+    () => new Limits(client),
+    () => new Limits('redis://:s3cret@host'),
+    made(client),
+    made({ prefix: client }),
+    made({ onFailure: client }),
+    () => limits.listLog(client, one),
+    () => limits.listLog('x', { permits: client, window: '1m' }),
+    () => limits.listLog('x', { permits: 1, window: client }),
+    () => sluice.expressLimit(client),
+    () => sluice.headersOf(client, {}),
+    () => limiter.allow(client),
+    () => limiter.giveBack('a', client),
+    () => limits.all(client),
+    () => limits.all([[client, 'a']]),
+  ];
+  for (const wrong of wrongs) {
+    await assert.rejects(async () => wrong(), (error) => !inspect(error, { depth: 9 }).includes('s3cret'), `${wrong}`);
+  }
+  assert.throws(() => sluice.expressLimit(limits.concurrency('x', { slots: 1, ttl: '1s' })), {
+    message: 'sluice: middleware: limiter Concurrency: want a limiter with allow()',
+  });
 });
 
 test('a wrong call is an ArgumentError, and nothing is sent', async () => {
