@@ -154,7 +154,8 @@ class Limiter {
     const nothing = { granted: false, permits: 0, remaining: 0, wait: 0, resetAfter: 0 };
     const decision = { ...nothing, limit: this.limit, degraded: false, ...fields };
     const seconds = Math.ceil(Math.min(decision.wait, longestRetry) / 1e3);
-    return Object.freeze({ ...decision, retryAfterSeconds: decision.granted ? seconds : Math.max(seconds, 1) });
+    const least = decision.degraded && !decision.granted ? 1 : 0;
+    return Object.freeze({ ...decision, retryAfterSeconds: Math.max(seconds, least) });
   }
 
   /** What a decision says of its windows. */

@@ -211,6 +211,15 @@ test('a limit of 0 denies without asking', async () => {
   assert.deepEqual([slot, decision.wait], [null, Infinity]);
 });
 
+test('a peek that finds a free permit has nothing to wait for', async () => {
+  const { granted, remaining, retryAfterSeconds } = await answering([0, 3, 0, 0, 0]).peek('a');
+  assert.deepEqual([granted, remaining, retryAfterSeconds], [false, 3, 0]);
+  assert.equal((await answering([0, 0, 2500000, 0, 0]).peek('a')).retryAfterSeconds, 3);
+});
+
+/** Returns a limiter whose Redis answers so. */
+const answering = (reply) => new Limits({ sendCommand: async () => reply }).listLog('x', one);
+
 test('a decision is frozen, and now is exact', async () => {
   const client = { sendCommand: async () => [1, 2, 0, 60000000, 1795190573204223] };
   const decision = await new Limits(client).listLog('x', one).allow('a');

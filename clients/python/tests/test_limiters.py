@@ -33,6 +33,7 @@ def test_allow_and_peek_and_reset(limits):
     assert abs(denied.now - datetime.now(timezone.utc)) < 10 * SECOND
     assert (denied.limit, denied.key, denied.permits) == (Limit(3, MINUTE), "", 0)
     assert not codes.peek("ada").granted and codes.peek("bob").remaining == 3
+    assert codes.peek("ada").retry_after_seconds in range(50, 61) and codes.peek("bob").retry_after_seconds == 0
     codes.reset("ada")
     assert codes.allow_n("ada", 3).granted
 

@@ -204,7 +204,8 @@ class Limiter:
         return (yield from self._ask("allow_n", subject, n, id=self._new_id()))
 
     def peek(self, subject: str) -> Steps[Decision]:
-        """What could be granted now. It changes nothing: use it for dashboards and quota pages."""
+        """What could be granted now. It changes nothing: use it for dashboards and quota pages. Look at remaining: a
+        peek grants nothing, so its granted is always False, and the decision is false."""
         return (yield from self._ask("peek", subject, 0))
 
     def reset(self, subject: str) -> Steps[None]:
@@ -472,7 +473,7 @@ class ZSetLog(Reserver, Returner):
 
 class GCRA(Reserver):
     """A smooth rate with a burst: the refilling token bucket. Any interval of length d holds at most
-    burst + d * permits / window. About 100 bytes in all; up to 10000000 permits."""
+    burst + d * permits / window. 161 bytes in all; up to 10000000 permits."""
 
     script_name, title = "gcra_v1", "gcra"
     more = "; slice_ring holds more"

@@ -85,9 +85,10 @@ class Decision:
 
     @property
     def retry_after_seconds(self) -> int:
-        """wait for the header Retry-After: whole seconds, rounded up, at most 366 days. At least 1 for a denial."""
+        """wait for the header Retry-After: whole seconds, rounded up, at most 366 days. At least 1 for a denial; of a
+        peek 0 if a permit is free."""
         seconds = -(-micros(min(self.wait, timedelta(days=366))) // SECOND_US)
-        return seconds if self.granted else max(seconds, 1)
+        return max(seconds, 1) if self.degraded and not self.granted else seconds
 
 
 def micros(duration: timedelta) -> int:
