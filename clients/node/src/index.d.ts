@@ -349,6 +349,7 @@ export class NotLoadedError extends UnavailableError {
 export class WaitError extends SluiceError {
   readonly limiter: string;
   readonly wait?: number;
+  /** Not there if no maxWait would help. */
   readonly maxWait?: number;
 }
 /** A slot was lost. */

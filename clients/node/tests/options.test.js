@@ -217,6 +217,18 @@ test('a peek that finds a free permit has nothing to wait for', async () => {
   assert.equal((await answering([0, 0, 2500000, 0, 0]).peek('a')).retryAfterSeconds, 3);
 });
 
+test('a WaitError says what maxWait was, in whole milliseconds', async () => {
+  await assert.rejects(answering([0, 0, 59990123, 0, 0]).wait('a', { maxWait: '1s' }), {
+    message: 'sluice: x: wait of 59990 ms would exceed maxWait 1000 ms',
+    wait: 59990.123,
+    maxWait: 1000,
+  });
+  const full = new Limits({ sendCommand: async () => [0, 0, 1000, 0, 0] }).concurrency('x', { slots: 1, ttl: '1s' });
+  await assert.rejects(full.acquire('a', { maxWait: 20 }), { name: 'WaitError', maxWait: 20 });
+  const silent = new Limits({ sendCommand: () => new Promise(() => {}) }).listLog('x', one);
+  await assert.rejects(silent.wait('a', { maxWait: 100 }), { message: /: no answer within \d+ ms$/ });
+});
+
 /** Returns a limiter whose Redis answers so. */
 const answering = (reply) => new Limits({ sendCommand: async () => reply }).listLog('x', one);
 
