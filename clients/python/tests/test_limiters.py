@@ -303,11 +303,15 @@ def test_wrong_client():
 
 def test_no_message_shows_a_client():
     """Its repr has the password."""
-    url, client = "redis://:s3cret@host", redis.Redis(password="s3cret")
+
+    async def made():  # old versions of redis-py need a running loop
+        return redis.asyncio.Redis(password="s3cret")
+
+    url, client, asynchronous = "redis://:s3cret@host", redis.Redis(password="s3cret"), asyncio.run(made())
     limits = Limits(redis.Redis(port=1))
     for make in (
         lambda: Limits(url),
-        lambda: Limits(redis.asyncio.Redis(password="s3cret")),
+        lambda: Limits(asynchronous),
         lambda: aio.Limits(client),
         lambda: Limits(client, client).list_log("x", 1, SECOND),
         lambda: limits.list_log(client, 1, SECOND),
