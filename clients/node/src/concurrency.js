@@ -82,12 +82,12 @@ class Concurrency extends Limiter {
   }
 
   late({ bound }, { answered }) {
-    if (answered) return this.noSlot(`none came free within ${bound} ms`);
+    if (answered) return this.noSlot(`none came free within ${bound} ms`, { maxWait: bound });
     return new UnavailableError(`${this.name}: acquire: no answer within ${bound} ms`);
   }
 
-  noSlot(why) {
-    return new WaitError(`${this.name}: acquire: ${why}`, { limiter: this.name });
+  noSlot(why, more) {
+    return new WaitError(`${this.name}: acquire: ${why}`, { limiter: this.name, ...more });
   }
 
   async take(subject, place, options) {

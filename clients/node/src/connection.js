@@ -1,5 +1,6 @@
 'use strict';
 
+const { errorMonitor } = require('node:events');
 const { Deadlines } = require('./deadline');
 const { ArgumentError, isReply } = require('./errors');
 const { onAbort } = require('./time');
@@ -39,9 +40,11 @@ const closeAfter = 1000; // milliseconds, for the replies that are on their way
  */
 class Connection {
   constructor(client) {
-    Object.assign(this, { client, deadlines: new Deadlines(), duplicate: undefined });
+    Object.assign(this, { client, deadlines: new Deadlines(), duplicate: undefined, failure: '' });
     Object.assign(this, { backOff: minBackOff, nextDuplicate: 0 });
     client.on?.('ready', () => this.heard(this)).on('end', () => this.use(undefined));
+    client.on?.(errorMonitor, (error) => (this.failure = textOf(error))); // it is no listener to 'error'
+    client.on?.('ready', () => (this.failure = ''));
   }
 
   /** Sends a command, unless the signal is aborted before. */
@@ -91,7 +94,7 @@ class Connection {
   async ready(signal) {
     while (!this.isReady()) {
       if (this.isEnded()) throw new Unsent('the client is not open: connect() it first');
-      await aborted(this.nextStatus(), signal);
+      await aborted(this.nextStatus(), signal, () => `the connection was not ready in time${this.failure}`);
     }
   }
 
@@ -238,10 +241,13 @@ async function eachMaster(masters, load) {
 
 const longestLoad = 250; // milliseconds that a dead master delays the others
 
+/** What a client says of its connection. Only the text: the error, and what Redis 5 repeats, may have the password. */
+const textOf = (error) => `: ${error?.message || error?.code}`.replace(/,? with args beginning with.*/s, '');
+
 /** Resolves with the promise, or rejects as soon as the signal is aborted. */
-function aborted(promise, signal) {
+function aborted(promise, signal, why) {
   return new Promise((resolve, reject) => {
-    const off = onAbort(signal, () => reject(new Unsent('the connection was not ready in time')));
+    const off = onAbort(signal, () => reject(new Unsent(why())));
     promise.then(resolve).finally(off);
   });
 }

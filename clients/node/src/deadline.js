@@ -52,7 +52,7 @@ class Deadlines {
       else this.#places.delete(place);
       if (deadline.waited >= deadline.timeout) {
         this.timedOut = true;
-        deadline.abort(new TimedOut(`no answer within ${deadline.timeout} ms`));
+        deadline.abort(new TimedOut(`no answer within ${Math.round(deadline.timeout)} ms`));
       }
       answers ||= place.answered;
       place.answered = false;

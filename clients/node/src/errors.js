@@ -24,14 +24,20 @@ class WaitError extends SluiceError {}
 class SlotLostError extends SluiceError {}
 class NotReservedError extends SluiceError {}
 
-/** Writes a value for an error: strings in quotes. */
-const show = (value) =>
-  typeof value === 'string' ? JSON.stringify(value) : inspect(value, { depth: 0, breakLength: Infinity });
+/** Writes a value for an error: strings in quotes, and of what has a class only its name. A client has a password. */
+function show(value) {
+  if (typeof value === 'string') return JSON.stringify(value);
+  const kind = isObject(value) ? value.constructor?.name : undefined;
+  return !kind || kind === 'Object' || kind === 'Array' ? inspect(value, { depth: 0, breakLength: Infinity }) : kind;
+}
+
+const isObject = (value) => typeof value === 'object' && value !== null;
 
 /** Returns the error of a wrong argument. limiter is its limiter, or the function that was called. */
 function refuse(limiter, argument, value, want, text) {
   const message = text ?? `${argument} ${show(value)}: want ${want}`;
-  return new ArgumentError(limiter ? `${limiter}: ${message}` : message, { limiter, argument, value, want });
+  const fields = { limiter, argument, value: isObject(value) ? show(value) : value, want };
+  return new ArgumentError(limiter ? `${limiter}: ${message}` : message, fields);
 }
 
 const told = new Map(); // by the names of limiters: when a warning was emitted, and how many were left out since

@@ -85,7 +85,10 @@ export interface Decision {
   readonly remaining: number;
   /** Denied: until the permits come free, if no one else asks; Infinity if the limit is 0. Granted: 0 unless booked. */
   readonly wait: number;
-  /** wait in whole seconds for a Retry-After header: rounded up, at most 366 days. At least 1 for a denial. */
+  /**
+   * wait in whole seconds for a Retry-After header: rounded up, at most 366 days. At least 1 for a denial; of a peek 0
+   * if a permit is free.
+   */
   readonly retryAfterSeconds: number;
   /** Until the subject has its whole limit again. */
   readonly resetAfter: number;
@@ -133,7 +136,7 @@ export interface Limiter<Options = CallOptions> {
    * maxWait is a WaitError at once. With maxWait it asks again while Redis is down.
    */
   wait(subject: string, options?: WaitOptions & Options): Promise<Decision>;
-  /** Says what could be granted now, and changes nothing. */
+  /** Says what could be granted now, and changes nothing. Look at remaining: granted is always false. */
   peek(subject: string, options?: CallOptions): Promise<Decision>;
   /** Gives the subject its whole limit back. Use it to unblock a customer. */
   reset(subject: string, options?: CallOptions): Promise<void>;
@@ -319,6 +322,7 @@ export class ArgumentError extends SluiceError {
   readonly limiter?: string;
   readonly script?: string;
   readonly argument: string;
+  /** What was given; of an object its text in the message. */
   readonly value?: unknown;
   readonly want: string;
 }
@@ -345,6 +349,7 @@ export class NotLoadedError extends UnavailableError {
 export class WaitError extends SluiceError {
   readonly limiter: string;
   readonly wait?: number;
+  /** Not there if no maxWait would help. */
   readonly maxWait?: number;
 }
 /** A slot was lost. */

@@ -154,7 +154,8 @@ class Limiter {
     const nothing = { granted: false, permits: 0, remaining: 0, wait: 0, resetAfter: 0 };
     const decision = { ...nothing, limit: this.limit, degraded: false, ...fields };
     const seconds = Math.ceil(Math.min(decision.wait, longestRetry) / 1e3);
-    return Object.freeze({ ...decision, retryAfterSeconds: decision.granted ? seconds : Math.max(seconds, 1) });
+    const least = decision.degraded && !decision.granted ? 1 : 0;
+    return Object.freeze({ ...decision, retryAfterSeconds: Math.max(seconds, least) });
   }
 
   /** What a decision says of its windows. */
@@ -210,7 +211,7 @@ async function waitFor(limiter, subject, { n = 1, maxWait, signal, id: ownId }) 
     try {
       const decision = await limiter.decide('wait', subject, { n, maxWait, id }, { signal, timeout });
       if (decision.degraded && !decision.granted && decision.wait === 0) throw decision.cause;
-      await sleepFor(limiter, decision, left(), signal).catch((error) => {
+      await sleepFor(limiter, decision, { left: left(), allowed, signal }).catch((error) => {
         unused(decision);
         throw error;
       });
@@ -230,10 +231,13 @@ async function waitFor(limiter, subject, { n = 1, maxWait, signal, id: ownId }) 
 }
 
 /** Sleeps until the permits of a decision may be used, or until it is time to ask again. */
-async function sleepFor({ name, books }, { granted, wait }, left, signal) {
-  if (wait === Infinity || wait > left) {
-    const why = wait === Infinity ? 'would never end: the limit is 0' : `of ${wait} ms would exceed maxWait`;
-    throw new errors.WaitError(`${name}: wait ${why}`, { limiter: name, wait });
+async function sleepFor({ name, books }, { granted, wait }, { left, allowed, signal }) {
+  if (wait === Infinity) {
+    throw new errors.WaitError(`${name}: wait would never end: the limit is 0`, { limiter: name, wait });
+  }
+  if (wait > left) {
+    const why = `wait of ${Math.round(wait)} ms would exceed maxWait ${allowed} ms`;
+    throw new errors.WaitError(`${name}: ${why}`, { limiter: name, wait, maxWait: allowed });
   }
   await sleep(granted ? wait : Math.max(wait - (books ? maxAhead : 0), 1), signal);
 }

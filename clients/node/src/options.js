@@ -14,7 +14,7 @@ function checkOptions(limiter, kind, options, known) {
   if (options === null || typeof options !== 'object') throw refuse(limiter, 'options', options, 'an object');
   for (const [name, value] of Object.entries(options)) {
     if (known.includes(name) || value === undefined) continue;
-    throw refuse(limiter, name, value, known.join(', '), `${name} is not an option of ${kind}`);
+    throw refuse(limiter, name, undefined, known.join(', '), `${name} is not an option of ${kind}`);
   }
   const { signal } = options;
   if (signal && typeof signal.throwIfAborted !== 'function') throw refuse(limiter, 'signal', signal, 'an AbortSignal');

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { getEventListeners } from 'node:events';
 import { test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
+import { inspect } from 'node:util';
 import { Limits, SluiceError } from 'sluice-redis';
 import * as sluice from 'sluice-redis';
 
@@ -79,6 +80,36 @@ test('what is wrong is said when the limiter is made', () => {
     assert.throws(make, { name: 'ArgumentError', message: `sluice: ${text}` });
   }
   sluice.redisKey('p', 'x', 'x'.repeat(65536), 's');
+});
+
+test('no error shows a client', async () => {
+  class Redis {
+    password = 's3cret';
+    options = { password: 's3cret' };
+  }
+  const client = new Redis();
+  const wrongs = [
+    () => new Limits(client),
+    () => new Limits('redis://:s3cret@host'),
+    made(client),
+    made({ prefix: client }),
+    made({ onFailure: client }),
+    () => limits.listLog(client, one),
+    () => limits.listLog('x', { permits: client, window: '1m' }),
+    () => limits.listLog('x', { permits: 1, window: client }),
+    () => sluice.expressLimit(client),
+    () => sluice.headersOf(client, {}),
+    () => limiter.allow(client),
+    () => limiter.giveBack('a', client),
+    () => limits.all(client),
+    () => limits.all([[client, 'a']]),
+  ];
+  for (const wrong of wrongs) {
+    await assert.rejects(async () => wrong(), (error) => !inspect(error, { depth: 9 }).includes('s3cret'), `${wrong}`);
+  }
+  assert.throws(() => sluice.expressLimit(limits.concurrency('x', { slots: 1, ttl: '1s' })), {
+    message: 'sluice: middleware: limiter Concurrency: want a limiter with allow()',
+  });
 });
 
 test('a wrong call is an ArgumentError, and nothing is sent', async () => {
@@ -179,6 +210,27 @@ test('a limit of 0 denies without asking', async () => {
   const { slot, decision } = await never.concurrency('x', { slots: 0, ttl: '1s' }).tryAcquire('a');
   assert.deepEqual([slot, decision.wait], [null, Infinity]);
 });
+
+test('a peek that finds a free permit has nothing to wait for', async () => {
+  const { granted, remaining, retryAfterSeconds } = await answering([0, 3, 0, 0, 0]).peek('a');
+  assert.deepEqual([granted, remaining, retryAfterSeconds], [false, 3, 0]);
+  assert.equal((await answering([0, 0, 2500000, 0, 0]).peek('a')).retryAfterSeconds, 3);
+});
+
+test('a WaitError says what maxWait was, in whole milliseconds', async () => {
+  await assert.rejects(answering([0, 0, 59990123, 0, 0]).wait('a', { maxWait: '1s' }), {
+    message: 'sluice: x: wait of 59990 ms would exceed maxWait 1000 ms',
+    wait: 59990.123,
+    maxWait: 1000,
+  });
+  const full = new Limits({ sendCommand: async () => [0, 0, 1000, 0, 0] }).concurrency('x', { slots: 1, ttl: '1s' });
+  await assert.rejects(full.acquire('a', { maxWait: 20 }), { name: 'WaitError', maxWait: 20 });
+  const silent = new Limits({ sendCommand: () => new Promise(() => {}) }).listLog('x', one);
+  await assert.rejects(silent.wait('a', { maxWait: 100 }), { message: /: no answer within \d+ ms$/ });
+});
+
+/** Returns a limiter whose Redis answers so. */
+const answering = (reply) => new Limits({ sendCommand: async () => reply }).listLog('x', one);
 
 test('a decision is frozen, and now is exact', async () => {
   const client = { sendCommand: async () => [1, 2, 0, 60000000, 1795190573204223] };

@@ -94,6 +94,12 @@ def test_answers_are_awaited():
                 bool(call("ada"))
             with pytest.raises(UnavailableError):
                 await asyncio.create_task(call("ada"))
+        pending = zset.allow("ada")
+        with pytest.raises(AttributeError, match="there is no answer yet: await it first"):
+            pending.granted
+        assert not hasattr(pending, "granted") and asyncio.iscoroutine(pending)
+        with pytest.raises(UnavailableError):
+            await pending
 
     run(work())
 
@@ -516,7 +522,18 @@ def test_slots(server):
         waiting = asyncio.ensure_future(render.acquire("acme"))
         await (await waiting).release()
         async with await render.acquire("acme"):
-            await limits.close()
+            pass
+        async with render.acquire("acme") as slot:
+            assert slot.lost is None and (await render.peek("acme")).remaining == 0
+        assert (await render.peek("acme")).remaining == 1
+        with pytest.raises(ZeroDivisionError):
+            async with render.acquire("acme"):
+                raise ZeroDivisionError
+        with pytest.raises(SlotLostError):
+            async with render.acquire("acme"):
+                await render.reset("acme")
+                await asyncio.sleep(1)
+        await limits.close()
 
     run(work())
 

@@ -10,7 +10,7 @@ from servers import until
 
 from sluice_redis import (
     NEVER, ArgumentError, Decision, ExceedsLimitError, Limit, Limits, Local, NotReservedError, OutcomeUnknownError,
-    StateError, WaitError, redis_key,
+    StateError, WaitError, aio, http, redis_key,
 )  # fmt: skip
 
 SECOND, MINUTE, HOUR, DAY = (timedelta(seconds=s) for s in (1, 60, 3600, 86400))
@@ -33,6 +33,7 @@ def test_allow_and_peek_and_reset(limits):
     assert abs(denied.now - datetime.now(timezone.utc)) < 10 * SECOND
     assert (denied.limit, denied.key, denied.permits) == (Limit(3, MINUTE), "", 0)
     assert not codes.peek("ada").granted and codes.peek("bob").remaining == 3
+    assert codes.peek("ada").retry_after_seconds in range(50, 61) and codes.peek("bob").retry_after_seconds == 0
     codes.reset("ada")
     assert codes.allow_n("ada", 3).granted
 
@@ -298,3 +299,35 @@ def test_wrong_client():
                 Limits(client)
 
     asyncio.run(work())
+
+
+def test_no_message_shows_a_client():
+    """Its repr has the password."""
+
+    async def made():  # old versions of redis-py need a running loop
+        return redis.asyncio.Redis(password="s3cret")
+
+    url, client, asynchronous = "redis://:s3cret@host", redis.Redis(password="s3cret"), asyncio.run(made())
+    limits = Limits(redis.Redis(port=1))
+    for make in (
+        lambda: Limits(url),
+        lambda: Limits(asynchronous),
+        lambda: aio.Limits(client),
+        lambda: Limits(client, client).list_log("x", 1, SECOND),
+        lambda: limits.list_log(client, 1, SECOND),
+        lambda: limits.list_log("x", client, SECOND),
+        lambda: limits.list_log("x", 1, SECOND, on_failure=Local(client)),
+        lambda: limits.slice_ring("x", client),
+        lambda: limits.slice_ring("x", [client]),
+        lambda: limits.list_log("x", 1, SECOND).allow(client),
+        lambda: limits.all({"client": client}),
+        lambda: limits.all([([client], "a")]),
+        lambda: http.WSGI(client, limits),
+        lambda: http.WSGI(print, client),
+        lambda: http.key_by_ip([client]),
+    ):
+        with pytest.raises(ArgumentError) as wrong:
+            make()
+        assert "s3cret" not in f"{wrong.value} {wrong.value.value}"
+    with pytest.raises(ArgumentError, match="^client redis.client.Redis: want redis.asyncio.Redis or"):
+        aio.Limits(client)

@@ -8,7 +8,7 @@ import redis
 import redis.asyncio
 
 from ._core import Address, Clock, NoConnection, NotSent
-from ._errors import ArgumentError
+from ._errors import ArgumentError, type_of
 
 # What redis-py has put among the settings of its own connections, and what would make it send again.
 _LEFT_OUT = {
@@ -61,7 +61,7 @@ def own_of(client: Any, asynchronous: bool) -> Own:
         want = "redis.Redis or redis.RedisCluster"
         want = want.replace("redis.", "redis.asyncio.") if asynchronous else want
         other = "sluice_redis.Limits" if asynchronous else "sluice_redis.aio.Limits"
-        raise ArgumentError("", "client", repr(client), f"{want} ({other} takes the others)")
+        raise ArgumentError("", "client", type_of(client), f"{want} ({other} takes the others)")
     if hasattr(client, "nodes_manager"):
         return _own_of_cluster(client, asynchronous)
     pool = client.connection_pool

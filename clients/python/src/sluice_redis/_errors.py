@@ -1,6 +1,20 @@
 """The errors. All of them are SluiceError. A denial is not an error."""
 
+from datetime import timedelta
 from typing import Optional, Sequence, Union
+
+_PLAIN = (str, bytes, int, float, timedelta, type(None))
+
+
+def shown(value: object) -> str:
+    """A value for a message. Of what is not plain only its type: the repr of a client has the password."""
+    if all(isinstance(one, _PLAIN) for one in (value if isinstance(value, (list, tuple)) else [value])):
+        return repr(value)
+    return type_of(value)
+
+
+def type_of(value: object) -> str:
+    return f"{type(value).__module__}.{type(value).__qualname__}".replace("builtins.", "")
 
 
 class SluiceError(Exception):

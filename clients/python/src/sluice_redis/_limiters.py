@@ -11,7 +11,7 @@ from typing import Any, Callable, ClassVar, Dict, List, Mapping, NamedTuple, Opt
 from ._core import Caller, Key, Sleep, Steps
 from ._errors import (
     ArgumentError, BusyError, ExceedsLimitError, NotReservedError, OutcomeUnknownError, SluiceError, UnavailableError,
-    WaitError,
+    WaitError, shown,
 )  # fmt: skip
 from ._local import Buckets, Local
 from ._log import warn
@@ -53,7 +53,8 @@ def check_policy(name: str, policy: object) -> None:
     share = policy.share if isinstance(policy, Local) else None
     if policy not in ("error", "open", "deny") and not (isinstance(share, (int, float)) and 0 < share <= 1):
         want = '"error", "open", "deny" or Local(a share above 0, up to 1)'
-        raise ArgumentError(name, "on_failure", repr(policy), want)
+        said = f"Local(share={shown(share)})" if isinstance(policy, Local) else shown(policy)
+        raise ArgumentError(name, "on_failure", said, want)
 
 
 def helps(error: SluiceError, has_ids: bool) -> bool:
@@ -89,7 +90,7 @@ class Limiter:
 
     def _limit(self, window: object) -> Limit:
         if not isinstance(window, (tuple, list)) or not 2 <= len(window) <= 3:
-            raise ArgumentError(self.name, "windows", repr(window), "Limit(permits, window)")
+            raise ArgumentError(self.name, "windows", shown(window), "Limit(permits, window)")
         return Limit(*window)
 
     def _check_limit(self, limit: Limit) -> Limit:
@@ -102,7 +103,7 @@ class Limiter:
         if limit.permits:
             check_duration(self.name, "window", limit.window, MILLISECOND_US, self._longest_window())
         elif not isinstance(limit.window, timedelta):
-            raise ArgumentError(self.name, "window", repr(limit.window), "a timedelta")
+            raise ArgumentError(self.name, "window", shown(limit.window), "a timedelta")
         return limit
 
     def _longest_window(self) -> int:
@@ -203,7 +204,8 @@ class Limiter:
         return (yield from self._ask("allow_n", subject, n, id=self._new_id()))
 
     def peek(self, subject: str) -> Steps[Decision]:
-        """What could be granted now. It changes nothing: use it for dashboards and quota pages."""
+        """What could be granted now. It changes nothing: use it for dashboards and quota pages. Look at remaining: a
+        peek grants nothing, so its granted is always False, and the decision is false."""
         return (yield from self._ask("peek", subject, 0))
 
     def reset(self, subject: str) -> Steps[None]:
@@ -295,7 +297,7 @@ class _Wait:
 def _give_back(limiter: Limiter, subject: str, decision: Decision, n: Optional[int]) -> Steps[int]:
     """Gives back n of the permits that the decision granted."""
     if not isinstance(decision, Decision):
-        raise ArgumentError(limiter.name, "decision", repr(decision), "a Decision of this limiter")
+        raise ArgumentError(limiter.name, "decision", shown(decision), "a Decision of this limiter")
     key, n = limiter.key(subject), decision.permits or 1 if n is None else n
     known = bool(decision.id) and limiter.has_ids  # Redis knows what it charged, also if a policy decided
     check_int(limiter.name, "n", n, 1)
@@ -303,7 +305,7 @@ def _give_back(limiter: Limiter, subject: str, decision: Decision, n: Optional[i
         return 0
     if decision.key != key and (decision.key or not known):
         want = f"one of this limiter about this subject: {key}"
-        raise ArgumentError(limiter.name, "decision", repr(decision.key), want)
+        raise ArgumentError(limiter.name, "decision", shown(decision.key), want)
     if n > decision.permits:
         want = f"up to {decision.permits}, as many as were granted"
         raise ArgumentError(limiter.name, "n", str(n), want)
@@ -421,14 +423,14 @@ def _checked(setup: Setup, parts: Sequence[Part]) -> List[Tuple[Limiter, str, in
         limiter = getattr(face, "_core", None)
         if not isinstance(limiter, Returner):
             want = "one that can give back: list_log, zset_log or slice_ring"
-            raise ArgumentError("all", "limiter", repr(face), want)
+            raise ArgumentError("all", "limiter", shown(face), want)
         if limiter.setup is not setup:
             raise ArgumentError("all", "limiter", limiter.name, "one that these Limits made")
         key = limiter.key(subject)
         if limiter.capacity():
             limiter._check_amount("all", n)
         if key in keys:
-            raise ArgumentError(limiter.name, "subject", repr(subject), "each limiter once about it, with the sum")
+            raise ArgumentError(limiter.name, "subject", shown(subject), "each limiter once about it, with the sum")
         keys.add(key)
         asked.append((limiter, subject, n))
     return sorted(asked, key=lambda part: part[0].capacity() > 0)  # nothing is charged for a denial that is certain
@@ -471,7 +473,7 @@ class ZSetLog(Reserver, Returner):
 
 class GCRA(Reserver):
     """A smooth rate with a burst: the refilling token bucket. Any interval of length d holds at most
-    burst + d * permits / window. About 100 bytes in all; up to 10000000 permits."""
+    burst + d * permits / window. 161 bytes in all; up to 10000000 permits."""
 
     script_name, title = "gcra_v1", "gcra"
     more = "; slice_ring holds more"
@@ -507,7 +509,7 @@ class TokenBucket(Reserver):
     ) -> None:
         super().__init__(setup, name, limits, on_failure)
         if not isinstance(per_client, bool):
-            raise ArgumentError(name, "per_client", repr(per_client), "a bool")
+            raise ArgumentError(name, "per_client", shown(per_client), "a bool")
         self.scope = int(per_client)
         self.client_id = setup.client_id if client_id is None else check_text(name, "client_id", client_id)
 

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any, Dict, Mapping, NamedTuple, Optional, Sequence, Tuple
 
-from ._errors import ArgumentError
+from ._errors import ArgumentError, shown
 
 FOLDER = Path(__file__).parent / "scripts"
 if not FOLDER.exists():  # an editable install: those of its checkout
@@ -43,7 +43,7 @@ def encode(word: object) -> bytes:
         return word.encode()
     if isinstance(word, int) and not isinstance(word, bool):
         return b"%d" % word
-    raise ArgumentError("", "argument", repr(word), "a str, bytes or int")
+    raise ArgumentError("", "argument", shown(word), "a str, bytes or int")
 
 
 def load(folder: Path = FOLDER) -> Dict[str, Script]:

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any, Callable, Dict, Optional, Tuple
 
 from ._core import Sleep, Steps
-from ._errors import ArgumentError, OutcomeUnknownError, SlotLostError, SluiceError, WaitError
+from ._errors import ArgumentError, OutcomeUnknownError, SlotLostError, SluiceError, WaitError, shown
 from ._limiters import MILLISECOND_US, Limiter, OnFailure, Setup, helps, new_id
 from ._local import Local
 from ._log import warn
@@ -87,7 +87,7 @@ class Lease:
 
     def __init__(self, limiter: Concurrency, subject: str, on_lost: OnLost) -> None:
         if on_lost is not None and not callable(on_lost):
-            raise ArgumentError(limiter.name, "on_lost", repr(on_lost), "a function of a SlotLostError")
+            raise ArgumentError(limiter.name, "on_lost", shown(on_lost), "a function of a SlotLostError")
         self.limiter, self.subject, self.on_lost, self.id = limiter, subject, on_lost, new_id()
         self.decision, self.process = Decision(False, limiter.limit), os.getpid()
         self.sent = self.ends = 0.0  # by time.monotonic

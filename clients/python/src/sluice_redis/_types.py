@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, Optional, Sequence, Tuple
 if TYPE_CHECKING:
     from typing_extensions import TypeGuard
 
-from ._errors import ArgumentError
+from ._errors import ArgumentError, shown
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 MICROSECOND = timedelta(microseconds=1)
@@ -85,9 +85,10 @@ class Decision:
 
     @property
     def retry_after_seconds(self) -> int:
-        """wait for the header Retry-After: whole seconds, rounded up, at most 366 days. At least 1 for a denial."""
+        """wait for the header Retry-After: whole seconds, rounded up, at most 366 days. At least 1 for a denial; of a
+        peek 0 if a permit is free."""
         seconds = -(-micros(min(self.wait, timedelta(days=366))) // SECOND_US)
-        return seconds if self.granted else max(seconds, 1)
+        return max(seconds, 1) if self.degraded and not self.granted else seconds
 
 
 def micros(duration: timedelta) -> int:
@@ -125,7 +126,7 @@ def check_duration(name: str, argument: str, value: object, least: int, most: in
     """A duration in microseconds, or an ArgumentError."""
     want = f"{span(least)} to {days(most)}"
     if not isinstance(value, timedelta):
-        raise ArgumentError(name, argument, repr(value), f"a timedelta of {want}")
+        raise ArgumentError(name, argument, shown(value), f"a timedelta of {want}")
     if not least <= micros(value) <= most:
         raise ArgumentError(name, argument, days(micros(value)), want)
     return micros(value)
@@ -134,7 +135,7 @@ def check_duration(name: str, argument: str, value: object, least: int, most: in
 def check_int(name: str, argument: str, value: object, least: int, most: Optional[int] = None) -> int:
     """An integer in its range, or an ArgumentError. A float is not an integer, not even 3.0."""
     if not isinstance(value, int) or isinstance(value, bool):
-        raise ArgumentError(name, argument, repr(value), "an int")
+        raise ArgumentError(name, argument, shown(value), "an int")
     if value < least or (most is not None and value > most):
         raise ArgumentError(name, argument, str(value), f"{least} or more" if most is None else f"{least} to {most}")
     return value
@@ -151,31 +152,31 @@ def check_text(name: str, argument: str, value: object, most: Optional[int] = No
     if without:
         want += f" without {without}"
     if not is_text(value):
-        raise ArgumentError(name, argument, repr(value), "a str that UTF-8 can hold")
+        raise ArgumentError(name, argument, shown(value), "a str that UTF-8 can hold")
     size = len(value.encode())
     if not value or (most is not None and size > most) or (without and without in value):
-        raise ArgumentError(name, argument, repr(value) if size < 200 else f"of {size} bytes", want)
+        raise ArgumentError(name, argument, shown(value) if size < 200 else f"of {size} bytes", want)
     return value
 
 
 def check_list(name: str, argument: str, value: object, of: str) -> None:
     """Refuses what is not a list or a tuple: a text, or a single Limit."""
     if not isinstance(value, Sequence) or isinstance(value, (str, bytes, Limit)):
-        raise ArgumentError(name, argument, repr(value), f"a list of {of}")
+        raise ArgumentError(name, argument, shown(value), f"a list of {of}")
 
 
 def check_names(prefix: object, limiter: object) -> None:
     """Refuses a prefix or a limiter's name that cannot stand in a key."""
     if not isinstance(limiter, str) or not _LIMITER.fullmatch(limiter):
         want = "letters, digits, dot, underscore, dash and slash, at least one"
-        raise ArgumentError("", "limiter", repr(limiter), want)
+        raise ArgumentError("", "limiter", shown(limiter), want)
     check_name(limiter, "prefix", prefix)
 
 
 def check_name(limiter: str, argument: str, value: object) -> None:
     """Refuses a prefix or a state that cannot stand in a key."""
     if not isinstance(value, str) or not _NAME.fullmatch(value):
-        raise ArgumentError(limiter, argument, repr(value), "letters, digits, dot, underscore and dash, at least one")
+        raise ArgumentError(limiter, argument, shown(value), "letters, digits, dot, underscore and dash, at least one")
 
 
 def escape(text: str) -> str:

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
     P = ParamSpec("P")
 T = TypeVar("T")
+_AWAIT = "there is no answer yet: await it first"
 _TICK = 0.005  # seconds between two looks at a call, or a 20th of its time
 
 
@@ -210,7 +211,12 @@ class _Pending(Coroutine[Any, Any, T]):
 
     def __bool__(self) -> bool:
         self.close()
-        raise TypeError("there is no answer yet: await it first")
+        raise TypeError(_AWAIT)
+
+    if not TYPE_CHECKING:  # mypy knows what it has
+
+        def __getattr__(self, name: str) -> Any:
+            raise AttributeError(_AWAIT)
 
 
 def _pending(method: "Callable[P, Coroutine[Any, Any, T]]") -> "Callable[P, Coroutine[Any, Any, T]]":
@@ -338,6 +344,19 @@ class Slot(SlotFace):
             pass  # it is logged, and tried again
 
 
+class _PendingSlot(_Pending[Slot]):
+    """A slot to be awaited, or to be entered at once: `async with render.acquire(subject) as slot: ...`."""
+
+    async def __aenter__(self) -> Slot:
+        self._slot = await self
+        return self._slot
+
+    async def __aexit__(
+        self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
+    ) -> None:
+        await self._slot.__aexit__(kind, error, trace)
+
+
 class Concurrency(LimiterFace[_slots.Concurrency]):
     __doc__ = _slots.Concurrency.__doc__
 
@@ -346,8 +365,10 @@ class Concurrency(LimiterFace[_slots.Concurrency]):
         lease, decision = await self._driver.drive(self._core.try_acquire(subject, on_lost))
         return lease and Slot(self._driver, lease), decision
 
-    @_pending
-    async def acquire(self, subject: str, max_wait: Optional[timedelta] = None, on_lost: OnLost = None) -> Slot:
+    def acquire(self, subject: str, max_wait: Optional[timedelta] = None, on_lost: OnLost = None) -> _PendingSlot:
+        return _PendingSlot(self._acquire(subject, max_wait, on_lost))
+
+    async def _acquire(self, subject: str, max_wait: Optional[timedelta], on_lost: OnLost) -> Slot:
         return Slot(self._driver, await self._driver.drive(self._core.acquire(subject, max_wait, on_lost)))
 
     try_acquire.__doc__ = _slots.Concurrency.try_acquire.__doc__

@@ -18,7 +18,7 @@ from typing import Any, Awaitable, Callable, Iterable, List, NamedTuple, Optiona
 from urllib.parse import unquote_to_bytes
 
 from . import _sync, aio
-from ._errors import ArgumentError, ExceedsLimitError, SluiceError
+from ._errors import ArgumentError, ExceedsLimitError, SluiceError, shown
 from ._factory import LimiterFace
 from ._log import warn
 from ._types import (
@@ -73,7 +73,7 @@ def subject_of(*values: str) -> str:
 
 def _code(value: str) -> str:
     if not is_text(value):
-        raise ArgumentError("", "value", repr(value), "a str that UTF-8 can hold")
+        raise ArgumentError("", "value", shown(value), "a str that UTF-8 can hold")
     raw = value.encode()
     if len(raw) > 128:
         return "~2" + base64.urlsafe_b64encode(hashlib.sha256(raw).digest()).rstrip(b"=").decode()
@@ -126,7 +126,7 @@ def _network(proxy: str) -> Union[ipaddress.IPv4Network, ipaddress.IPv6Network]:
         network = ipaddress.ip_network(check_text("", "trusted_proxies", proxy))
     except ValueError:
         want = 'a prefix ("10.0.0.0/8"), an address, or "unix"'
-        raise ArgumentError("", "trusted_proxies", repr(proxy), want) from None
+        raise ArgumentError("", "trusted_proxies", shown(proxy), want) from None
     mapped = getattr(network.network_address, "ipv4_mapped", None) if network.prefixlen >= 96 else None
     return ipaddress.IPv4Network((mapped, network.prefixlen - 96)) if mapped else network
 
@@ -162,9 +162,9 @@ def headers_of(limiter: LimiterFace[Any], decision: Decision) -> Headers:
     which waiting helps. Use it where the middleware does not fit. While Redis does not decide there is no RateLimit."""
     name = getattr(limiter, "name", None)
     if not isinstance(name, str):
-        raise ArgumentError("headers_of", "limiter", repr(limiter), "a limiter")
+        raise ArgumentError("headers_of", "limiter", shown(limiter), "a limiter")
     if not isinstance(decision, Decision):
-        raise ArgumentError(name, "decision", repr(decision), "a Decision")
+        raise ArgumentError(name, "decision", shown(decision), "a Decision")
     policies, limits = [], []
     for policy, state in _windows(name, decision):
         item = f'"{policy}"'
@@ -264,12 +264,12 @@ class _Middleware:
 
     def __init__(self, app: Any, limiter: Any, key: Optional[Key] = None, cost: Optional[Cost] = None) -> None:
         if not callable(app):
-            raise ArgumentError("", "app", repr(app), self._kind)
+            raise ArgumentError("", "app", shown(app), self._kind)
         if not isinstance(limiter, self._wanted):
-            raise ArgumentError("", "limiter", repr(limiter), f"a limiter of {self._module}.Limits that has allow")
+            raise ArgumentError("", "limiter", shown(limiter), f"a limiter of {self._module}.Limits that has allow")
         for name, function in (("key", key), ("cost", cost)):
             if function is not None and not callable(function):
-                raise ArgumentError("", name, repr(function), "a function of a Request")
+                raise ArgumentError("", name, shown(function), "a function of a Request")
         self.app, self.limiter, self.key, self.cost = app, limiter, key or key_by_ip(), cost or (lambda request: 1)
 
     def _subject_of(self, request: Request) -> str:
