@@ -1,9 +1,11 @@
 """Lost replies, servers that do not answer, missing scripts, rights."""
 
 import asyncio
+import contextlib
 import os
 import re
 import signal
+import socket
 import subprocess
 import threading
 import time
@@ -223,6 +225,26 @@ def test_nobody_listens():
         limits.list_log("codes", 3, MINUTE).allow("ada")
     assert time.monotonic() - began < 2
     assert limits.list_log("codes", 3, MINUTE, on_failure="open").peek("ada").remaining == 3
+
+
+def test_password_of_hello():
+    """Redis 5 repeats the words of a command that it does not know. Before 5.0 redis-py does not send it."""
+    if int(redis.__version__.split(".")[0]) < 5:
+        return
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def refuse():
+            with contextlib.suppress(OSError):
+                while True:
+                    connection, _ = listener.accept()
+                    words = connection.recv(1000).split()[2::2]
+                    connection.sendall(b"-ERR unknown command `HELLO`, with args beginning with: %b\r\n" % b" ".join(words))
+
+        threading.Thread(target=refuse, daemon=True).start()
+        rdb = redis.Redis(port=listener.getsockname()[1], protocol=3, username="ada", password="s3cret")
+        with pytest.raises(UnavailableError, match="unknown command `HELLO`") as raised:
+            Limits(rdb, timeout=SHORT).list_log("codes", 3, MINUTE).allow("ada")
+        assert "s3cret" not in str(raised.value)
 
 
 def test_restart_between_calls():

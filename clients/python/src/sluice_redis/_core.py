@@ -83,6 +83,8 @@ _CODES = (
 )  # fmt: skip
 _IN_SCRIPT = re.compile(r"Error running script .*?@user_script: ?\d+: (?:@user_script: ?\d+: )?-?(.*)", re.DOTALL)
 
+_WORDS = re.compile(r",? with args beginning with.*", re.DOTALL)  # of a command: those of HELLO are a password
+
 
 def reply_of(error: BaseException) -> Optional[Reply]:
     """The error reply that redis-py raised; None if no reply came."""
@@ -250,7 +252,9 @@ class _Attempt:
     def gave_up(self, error: BaseException) -> SluiceError:
         """The error of a command without a reply: of an unknown outcome if any attempt may have run."""
         name = self.script.name if self.script else "redis"
-        why = f"{type(error).__name__}: {error}" + (f" ({error.__cause__})" if error.__cause__ else "")
+        cause = str(error.__cause__ or "")
+        why = f"{type(error).__name__}: {error}" + (f" ({cause})" if cause not in str(error) else "")
+        why = _WORDS.sub("", why)
         if self.lost is not None:
             return OutcomeUnknownError(name, self.keys, self.id, why)
         return (BusyError if isinstance(error, NoConnection) else UnavailableError)(f"{name}: {why}")
