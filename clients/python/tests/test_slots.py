@@ -86,7 +86,7 @@ def test_lost(server):
     render, lost = Limits(server.client).concurrency("render", 1, TTL), []
     slot = render.acquire("acme", on_lost=lost.append)
     render.reset("acme")
-    until(lambda: slot.lost)
+    until(lambda: lost)
     assert lost == [slot.lost] and "render: slot lost: the server has no lease of it" == str(slot.lost)
     with pytest.raises(SlotLostError):
         slot.release()
