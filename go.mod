@@ -19,3 +19,6 @@ require (
 	go.uber.org/atomic v1.12.0 // indirect
 	golang.org/x/sys v0.49.0 // indirect
 )
+
+// What make release and the tests leave behind is no package of this module.
+ignore ./tmp

@@ -201,8 +201,9 @@ func (a *Ahead) Name() string { return a.ring.Name() }
 // Check returns what is wrong with the SliceRing. Call it once, when the program starts. Cost: nothing is sent.
 func (a *Ahead) Check() error { return a.ring.Check() }
 
-// Flush tells Redis of everything that was granted before. Use it in tests, and before a program is suspended. Its error
-// says how many permits are not reported: they stay, and are sent again. Cost: one round trip for up to 4096 subjects.
+// Flush tells Redis of everything that was granted before. Use it in tests, and before a program is suspended. Its
+// error says how many permits are not reported: they stay, and are sent again. Cost: one round trip for up to 4096
+// subjects.
 func (a *Ahead) Flush(ctx context.Context) (err error) {
 	var left []*aheadSubject
 	a.each(func(s *aheadSubject) {

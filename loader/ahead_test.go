@@ -19,8 +19,8 @@ import (
 
 var _ loader.Returner = (*loader.Ahead)(nil)
 
-// aheadOf runs a test of a ring of 100 permits in 10 s, of which one process may be 10 ahead, for 400 ms. The clocks are
-// the bubble's.
+// aheadOf runs a test of a ring of 100 permits in 10 s, of which one process may be 10 ahead, for 400 ms. The clocks
+// are the bubble's.
 func aheadOf(t *testing.T, test func(p *aheadTest), opts ...loader.LimiterOption) {
 	m := miniredis.RunT(t)
 	synctest.Test(t, func(t *testing.T) {

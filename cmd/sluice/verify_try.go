@@ -95,8 +95,8 @@ type trial struct {
 	keys    []string         // that may be left
 }
 
-// How long the keys of a trial live if they cannot be removed. That of token_bucket_set lives longer, because its TTL is
-// set by this program's clock.
+// How long the keys of a trial live if they cannot be removed. That of token_bucket_set lives longer, because its TTL
+// is set by this program's clock.
 const (
 	trialWindow = 10 * time.Second
 	trialConfig = time.Minute

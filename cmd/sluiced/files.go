@@ -160,7 +160,8 @@ func (f files) remarks() (texts []string) {
 		}
 		for _, p := range f.ours[name].Policies {
 			if other, twice := where[p.Name]; twice {
-				texts = append(texts, fmt.Sprintf("%s.yaml and %s.yaml both have a limit %s: they count together", other, name, p.Name))
+				texts = append(texts, fmt.Sprintf("%s.yaml and %s.yaml both have a limit %s: they count together", other, name,
+					p.Name))
 			}
 			where[p.Name] = name
 			for _, o := range p.Overrides {

@@ -154,7 +154,8 @@ func TestServerPreloaded(t *testing.T) {
 	nodes := redistest.StartCluster(t, 3, 0)
 	for _, node := range nodes {
 		admin := node.Client(t)
-		must(t, admin.Do(context.Background(), "ACL", "SETUSER", "use", "on", ">pw", "~*", "+@all", "-script", "-command").Err())
+		must(t, admin.Do(context.Background(), "ACL", "SETUSER", "use", "on", ">pw", "~*", "+@all", "-script",
+			"-command").Err())
 		must(t, loader.New(admin).Preload(context.Background()))
 	}
 	path := filepath.Join(t.TempDir(), "rules.yaml")

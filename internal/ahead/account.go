@@ -18,8 +18,8 @@ func Share(limit int64, processes int, err float64) int64 {
 // Unreported returns how many permits were granted ahead of Redis that it has not confirmed.
 func (a *Account) Unreported() int64 { return a.Unsent + a.InFlight }
 
-// Grant grants n permits ahead of Redis. It reports false if Redis has to be asked: the last answer left no room for all
-// that is unreported, or that would be more than most.
+// Grant grants n permits ahead of Redis. It reports false if Redis has to be asked: the last answer left no room for
+// all that is unreported, or that would be more than most.
 func (a *Account) Grant(n, most int64) bool {
 	if n > min(a.Remaining, most)-a.Unreported() {
 		return false

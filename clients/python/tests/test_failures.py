@@ -238,7 +238,8 @@ def test_password_of_hello():
                 while True:
                     connection, _ = listener.accept()
                     words = connection.recv(1000).split()[2::2]
-                    connection.sendall(b"-ERR unknown command `HELLO`, with args beginning with: %b\r\n" % b" ".join(words))
+                    text = b"-ERR unknown command `HELLO`, with args beginning with: "
+                    connection.sendall(text + b" ".join(words) + b"\r\n")
 
         threading.Thread(target=refuse, daemon=True).start()
         rdb = redis.Redis(port=listener.getsockname()[1], protocol=3, username="ada", password="s3cret")
