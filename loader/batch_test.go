@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -221,7 +222,7 @@ func TestBatchRefusalsAreRetried(t *testing.T) {
 		},
 		piped: func(cmds []redis.Cmder) { trips = append(trips, len(cmds)) },
 	})
-	limits := loader.New(rdb)
+	limits := loader.New(rdb, loader.Timeout(never))
 	must(t, loader.New(client(t, server.Addr)).Preload(background))
 	log := limits.ListLog("x", loader.PerMinute(5))
 	const answered = "*5\r\n:1\r\n:7\r\n:0\r\n:0\r\n:9\r\n"
@@ -246,21 +247,6 @@ func TestBatchRefusalsAreRetried(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a pause is cut short", func(t *testing.T) {
-		ctx, cancel := context.WithCancel(background)
-		rdb.AddHook(hook{done: func() { time.AfterFunc(3*time.Millisecond, cancel) }})
-		p.next(fault{answer: "-LOADING for a short time\r\n-NOSCRIPT it is missing\r\n"})
-		batch := limits.Batch()
-		batch.Allow(log, "s")
-		batch.Allow(log, "s")
-		results, _ := batch.Do(ctx)
-		for _, r := range results { // the second waits for the first, or was still loading
-			if !errors.Is(r.Err, context.Canceled) || errors.Is(r.Err, loader.ErrOutcomeUnknown) ||
-				strings.Contains(r.Err.Error(), "%!") {
-				t.Error(r.Err)
-			}
-		}
-	})
 	t.Run("a short reply", func(t *testing.T) {
 		p.next(fault{answer: "*2\r\n:1\r\n:2\r\n" + answered})
 		batch := limits.Batch()
@@ -268,6 +254,39 @@ func TestBatchRefusalsAreRetried(t *testing.T) {
 		_, _ = batch.Do(background)
 		if short.Err == nil || other.Err != nil {
 			t.Errorf("%v, %v", short.Err, other.Err)
+		}
+	})
+}
+
+// TestBatchPauseIsCutShort cancels a batch in its pause: its entries, none of which has run, end at once.
+func TestBatchPauseIsCutShort(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(background)
+		rdb := unreachable(t)
+		rdb.AddHook(around(func(_ context.Context, cmds []redis.Cmder, _ func() error) error {
+			if load, ok := cmds[0].(*redis.StringCmd); ok {
+				load.SetVal(sluice.ListLogV1SHA1)
+				return nil
+			}
+			time.AfterFunc(3*time.Millisecond, cancel)
+			cmds[0].SetErr(serverError("LOADING for a short time"))
+			cmds[1].SetErr(serverError("NOSCRIPT it is missing"))
+			return cmds[0].Err()
+		}))
+		limits := loader.New(rdb)
+		batch, log := limits.Batch(), limits.ListLog("x", loader.PerMinute(5))
+		batch.Allow(log, "s")
+		batch.Allow(log, "s")
+		began := time.Now()
+		results, _ := batch.Do(ctx)
+		if took := time.Since(began); took != 3*time.Millisecond {
+			t.Errorf("took %v", took)
+		}
+		for _, r := range results {
+			if !errors.Is(r.Err, context.Canceled) || errors.Is(r.Err, loader.ErrOutcomeUnknown) ||
+				strings.Contains(r.Err.Error(), "%!") {
+				t.Error(r.Err)
+			}
 		}
 	})
 }
