@@ -2,7 +2,6 @@ package loader
 
 import (
 	"context"
-	"math"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -65,15 +64,11 @@ func TestObserverCost(t *testing.T) {
 	unobserved, observed := New(rdb), New(rdb, Observe(idle))
 	for _, way := range ways {
 		allocations := func(decide func(*Loader) error, l *Loader) float64 {
-			fewest := math.Inf(1) // the race detector has pools lose things now and then
-			for range 50 {
-				fewest = min(fewest, testing.AllocsPerRun(1, func() {
-					if err := decide(l); err != nil {
-						t.Error(err)
-					}
-				}))
-			}
-			return fewest
+			return FewestAllocations(func() {
+				if err := decide(l); err != nil {
+					t.Error(err)
+				}
+			})
 		}
 		bare := allocations(way.bare, unobserved)
 		if got := allocations(way.whole, unobserved); got != bare {
