@@ -318,8 +318,9 @@ func TestSharedQueueIsBounded(t *testing.T) {
 	proxy := redistest.StartProxy(t, redistest.Start(t).Addr)
 	opt := options(proxy.Addr)
 	opt.ContextTimeoutEnabled = true
-	limits := loader.New(clientOf(t, opt), loader.ShareRoundTrips(), loader.Timeout(50*time.Millisecond))
-	must(t, limits.Preload(background))
+	rdb := clientOf(t, opt)
+	must(t, loader.New(rdb, loader.Timeout(never)).Preload(background))
+	limits := loader.New(rdb, loader.ShareRoundTrips(), loader.Timeout(50*time.Millisecond))
 	limiter := limits.GCRA("x", loader.PerHour(1000))
 	before := runtime.NumGoroutine()
 	proxy.Swallow()
