@@ -125,7 +125,7 @@ func (s *Server) begin() (err error) {
 }
 
 func (s *Server) run() error {
-	log, err := os.Create(filepath.Join(s.Dir, "server.log"))
+	log, err := os.Create(s.log())
 	if err != nil {
 		return err
 	}
@@ -176,7 +176,7 @@ func (s *Server) args(extra []string) []string {
 func (s *Server) await(exited <-chan struct{}) error {
 	deadline := time.After(startTimeout)
 	for {
-		if s.answers() {
+		if s.listens() && s.answers() {
 			return nil
 		}
 		select {
@@ -188,6 +188,16 @@ func (s *Server) await(exited <-chan struct{}) error {
 		}
 	}
 }
+
+// listens reports whether the server's log says that it listens. What answers on its port before may be another test's
+// server, which has taken the port first.
+func (s *Server) listens() bool {
+	log, err := os.ReadFile(s.log())
+	return err == nil && (bytes.Contains(log, []byte("Ready to accept connections")) ||
+		bytes.Contains(log, []byte("Sentinel ID is")))
+}
+
+func (s *Server) log() string { return filepath.Join(s.Dir, "server.log") }
 
 // answers reports whether the server is ready: it replies to PING, or with -NOAUTH, but not with -LOADING.
 func (s *Server) answers() bool {

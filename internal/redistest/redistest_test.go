@@ -2,6 +2,7 @@ package redistest
 
 import (
 	"context"
+	"strings"
 	"testing"
 )
 
@@ -18,6 +19,17 @@ func TestStart(t *testing.T) {
 		})
 		if (&Server{Addr: addr}).answers() {
 			t.Errorf("%s still answers on %s after its test", binary, addr)
+		}
+	}
+}
+
+// A server whose port another one has taken first is not mistaken for it.
+func TestPortIsTaken(t *testing.T) {
+	for _, binary := range Servers(t) {
+		late := &Server{Addr: StartBinary(t, binary).Addr, Binary: binary, Dir: t.TempDir()}
+		t.Cleanup(late.Kill)
+		if err := late.run(); err == nil || !strings.Contains(err.Error(), "ended at once") {
+			t.Errorf("%s: %v", binary, err)
 		}
 	}
 }
