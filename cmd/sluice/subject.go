@@ -106,12 +106,31 @@ func (a app) nothingStored(ctx context.Context, f subjectFlags, of limited, foun
 	for _, note := range notes {
 		s.printf("note: %s\n", note)
 	}
+	around, err := a.storedAround(ctx, f, of)
+	around.print(s, of, f.prefix, err == nil)
+	if f.file == "" {
+		s.printf("--policy FILE makes the subject as a policy file does: of an address its /64, say\n")
+	}
+	if err != nil {
+		s.printf("what else is stored is not known: %v\n", err)
+	}
+	return errNothing
+}
+
+// around is what is stored beside a subject that is not.
+type around struct {
+	keys    map[string]int  // of each limiter
+	similar map[string]bool // subjects that may be meant
+}
+
+// storedAround looks at every key.
+func (a app) storedAround(ctx context.Context, f subjectFlags, of limited) (around, error) {
+	found := around{keys: map[string]int{}, similar: map[string]bool{}}
 	t, err := a.target(f.target)
 	if err != nil {
-		return err
+		return found, err
 	}
 	nodes, _, err := t.nodes(ctx)
-	limiters, similar := map[string]int{}, map[string]bool{}
 	for _, n := range nodes {
 		if n.role == "replica" && t.Kind != "redis" {
 			continue
@@ -119,24 +138,33 @@ func (a app) nothingStored(ctx context.Context, f subjectFlags, of limited, foun
 		rdb := t.Connect(n.addr)
 		all := scan{pattern: f.prefix + ":*", page: searchPage, share: searchShare, status: newScreen(a.stderr)}
 		_, scanErr := all.run(ctx, rdb, func(page []string) error {
-			for _, text := range page {
-				key, known := stored.ParseKey(text)
-				if !known {
-					continue
-				}
-				limiters[key.Limiter]++
-				alike := key.Limiter == of.limiter && isSimilar(of.name, key.Subject) || key.Subject == of.name
-				if alike && len(similar) <= maxSimilar {
-					script, _ := key.Script()
-					similar[fmt.Sprintf("%s %s (%s)", key.Limiter, key.Subject, fullName(script))] = true
-				}
+			for _, key := range page {
+				found.add(key, of)
 			}
 			return nil
 		})
 		err = errors.Join(err, scanErr)
 		_ = rdb.Close()
 	}
-	others := func(what string, names []string) {
+	return found, err
+}
+
+func (r *around) add(text string, of limited) {
+	key, known := stored.ParseKey(text)
+	if !known {
+		return
+	}
+	r.keys[key.Limiter]++
+	alike := key.Limiter == of.limiter && isSimilar(of.name, key.Subject) || key.Subject == of.name
+	if alike && len(r.similar) <= maxSimilar {
+		script, _ := key.Script()
+		r.similar[fmt.Sprintf("%s %s (%s)", key.Limiter, key.Subject, fullName(script))] = true
+	}
+}
+
+// print says what may be meant. all says that every key was looked at.
+func (r *around) print(s screen, of limited, prefix string, all bool) {
+	list := func(what string, names []string) {
 		s.printf("%s:\n", what)
 		for _, name := range names[:min(len(names), maxSimilar)] {
 			s.printf("  %s\n", name)
@@ -146,28 +174,21 @@ func (a app) nothingStored(ctx context.Context, f subjectFlags, of limited, foun
 		}
 	}
 	switch {
-	case len(similar) > 0:
-		others("stored are", slices.Sorted(maps.Keys(similar)))
-	case limiters[of.limiter] > 0:
+	case len(r.similar) > 0:
+		list("stored are", slices.Sorted(maps.Keys(r.similar)))
+	case r.keys[of.limiter] > 0:
 		s.printf("of limiter %s %s stored, for no similar subject: see sluice top --limiter %s\n", of.limiter,
-			counted(limiters[of.limiter], "key is", "keys are"), of.limiter)
-	case len(limiters) > 0:
-		names := slices.Sorted(maps.Keys(limiters))
+			counted(r.keys[of.limiter], "key is", "keys are"), of.limiter)
+	case len(r.keys) > 0:
+		names := slices.Sorted(maps.Keys(r.keys))
 		rank := map[bool]int{true: -1}
 		slices.SortStableFunc(names, func(a, b string) int {
 			return rank[isSimilar(of.limiter, a)] - rank[isSimilar(of.limiter, b)]
 		})
-		others("nothing is stored of limiter "+of.limiter+". Limiters are", names)
-	case err == nil:
-		s.printf("nothing is stored that begins with %s: are --prefix and the database right?\n", f.prefix)
+		list("nothing is stored of limiter "+of.limiter+". Limiters are", names)
+	case all:
+		s.printf("nothing is stored that begins with %s: are --prefix and the database right?\n", prefix)
 	}
-	if f.file == "" {
-		s.printf("--policy FILE makes the subject as a policy file does: of an address its /64, say\n")
-	}
-	if err != nil {
-		s.printf("what else is stored is not known: %v\n", err)
-	}
-	return errNothing
 }
 
 // isSimilar reports whether a stored subject may be the one that was meant: a network with its address, one that has
