@@ -74,8 +74,8 @@ cover: ## which lines and branches of the scripts the fast tests reach: a table,
 	go test ./scripttest -run '^TestCoverage$$' -v -count=1 -coverage-page=$(CURDIR)/tmp/coverage.html
 	@echo "The sources with their counts: $(CURDIR)/tmp/coverage.html"
 
-mutate: ## put small faults into every script: do the fast tests notice? (a minute; SCRIPT=gcra for one)
-	go test ./scripttest -run '^TestMutants$$' -v -count=1 -mutants=$(or $(SCRIPT),all)
+mutate: ## put small faults into every script: do the fast tests notice? (five minutes; SCRIPT=gcra for one)
+	go test ./scripttest -run '^TestMutants$$' -v -count=1 -timeout 60m -mutants=$(or $(SCRIPT),all)
 
 soak-model: server ## a million random steps against the model, half of them on a server; MODEL=n for n of each
 	go test ./scripttest -run '^Test(Server)?Model$$' -v -count=1 -timeout 60m -model=$(MODEL)
@@ -165,7 +165,7 @@ tags: release ## the tags of all modules, at a commit beside HEAD that names the
 	@echo "git push origin $$(git -C tmp/release/tree tag | grep / | xargs) && git push origin $(VERSION)"
 
 test-release: server release ## install what was released in empty folders and roots, and release it again: the same bytes?
-	go test ./examples -run '^TestServerRelease$$' -v -count=1 -release=$(VERSION)
+	go test ./examples -run '^TestServerRelease$$' -v -count=1 -timeout 30m -release=$(VERSION)
 
 lint: ## gofmt, go vet, staticcheck, actionlint
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo "cure: gofmt -w"; exit 1; }

@@ -246,7 +246,7 @@ func wantRemainingSlots(t *testing.T, slots loader.Concurrency, want int64) {
 // A call that loses its slot is ABORTED.
 func TestClientSlotLost(t *testing.T) {
 	limits, _ := newLimits(t)
-	conns, all := limits.Concurrency("conns", 1, 300*time.Millisecond), grpclimit.KeyOf("all")
+	conns, all := limits.Concurrency("conns", 1, time.Second), grpclimit.KeyOf("all")
 	quota := checked(t, grpclimit.AllOf(limits, nil, grpclimit.Slots(conns, all)))
 	s := &service{unary: func(ctx context.Context, _ *pb.SimpleRequest) error {
 		must(t, conns.Reset(t.Context(), "all"))

@@ -276,7 +276,7 @@ func awaitFree(t *testing.T, slots loader.Concurrency) {
 // A call that loses its slot is cancelled and ABORTED. A call that ends otherwise keeps its result.
 func TestServerSlotLost(t *testing.T) {
 	limits, _ := newLimits(t)
-	render, all := limits.Concurrency("render", 1, 300*time.Millisecond), grpclimit.KeyOf("all")
+	render, all := limits.Concurrency("render", 1, time.Second), grpclimit.KeyOf("all")
 	limit := checked(t, grpclimit.AllOf(limits, nil, grpclimit.Slots(render, all)))
 	var after error
 	s := &service{unary: func(ctx context.Context, _ *pb.SimpleRequest) error {

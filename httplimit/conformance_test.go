@@ -225,7 +225,7 @@ func retryAfterOf(w *httptest.ResponseRecorder) (int64, error) {
 
 // On a real server, the headers of 100000 random decisions under random limits are right.
 func TestServerHeaders(t *testing.T) {
-	_, limits := real(t, loader.ShareRoundTrips())
+	_, limits := real(t, loader.ShareRoundTrips(), loader.Timeout(time.Minute))
 	setups := make(chan uint64)
 	var workers sync.WaitGroup
 	var mu sync.Mutex

@@ -49,7 +49,7 @@ func TestFailClosed(t *testing.T) {
 
 // With a policy the policy decides, and the result says so for the log. What remains is not known.
 func TestDegraded(t *testing.T) {
-	m, limits := fake(t, loader.Timeout(50*time.Millisecond))
+	m, limits := fake(t, loader.Timeout(time.Minute))
 	var results []httplimit.Result
 	open := check(t, httplimit.New(limits.ListLog("open", loader.PerMinute(1), loader.FailOpen()), httplimit.KeyByIP(),
 		httplimit.Headers(httplimit.Draft11|httplimit.XRateLimit), observed(&results)))
@@ -87,7 +87,7 @@ func logged(r httplimit.Result) string {
 
 // What a log has: which policies denied, and the error; no subjects.
 func TestLogValue(t *testing.T) {
-	m, limits := fake(t, loader.Timeout(50*time.Millisecond))
+	m, limits := fake(t)
 	var results []httplimit.Result
 	byIP := httplimit.KeyByIP()
 	h := check(t, httplimit.AllOf(limits, []httplimit.Charge{

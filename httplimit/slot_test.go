@@ -188,7 +188,7 @@ func TestPanicReleasesSlot(t *testing.T) {
 // The request's context ends when its slot is lost.
 func TestSlotLost(t *testing.T) {
 	m, limits := fake(t)
-	render := limits.Concurrency("render", 1, 50*time.Millisecond)
+	render := limits.Concurrency("render", 1, time.Second)
 	ended := false
 	h := check(t, httplimit.AllOf(limits, nil, httplimit.Slots(render, httplimit.KeyOf("all")))).Handler(
 		http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -285,7 +285,7 @@ func TestHijack(t *testing.T) {
 // The slot of a hijacked connection is renewed, although the request's context has ended.
 func TestServerHijackedSlotIsRenewed(t *testing.T) {
 	redis, limits := real(t)
-	sockets := limits.Concurrency("sockets", 1, 300*time.Millisecond)
+	sockets := limits.Concurrency("sockets", 1, 1500*time.Millisecond)
 	conns := make(chan net.Conn, 1)
 	server := httptest.NewServer(check(t, httplimit.AllOf(limits, nil,
 		httplimit.Slots(sockets, httplimit.KeyOf("all")))).Handler(takeOver(t, conns)))

@@ -275,7 +275,7 @@ func TestAheadOptions(t *testing.T) {
 // process is never above its limit by more than it may be ahead.
 func TestServerAheadAtOnce(t *testing.T) {
 	rdb := client(t, redistest.Start(t).Addr)
-	limits := loader.New(rdb, loader.ShareRoundTrips())
+	limits := loader.New(rdb, loader.ShareRoundTrips(), loader.Timeout(never))
 	ring := limits.SliceRing("x", []loader.Limit{{Permits: 400, Window: time.Minute}})
 	a, err := ring.Ahead(loader.AheadOptions{Processes: 1, Error: 0.2, Every: 5 * time.Millisecond})
 	must(t, err)

@@ -302,7 +302,7 @@ func TestAllFails(t *testing.T) {
 // TestAllRepliesLate has the replies come after the time is up: what they granted is given back.
 func TestAllRepliesLate(t *testing.T) {
 	limits, direct, slow := slowly(t)
-	slow.delay.Store(int64(200 * time.Millisecond))
+	slow.delay.Store(int64(400 * time.Millisecond))
 	d, err := allOf(limits, 2).Do(within(t, 50*time.Millisecond))
 	if d.Granted || strings.Count(err.Error(), "loader: All: ") != 3 {
 		t.Errorf("%+v, %v; want three errors", d, err)

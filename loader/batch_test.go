@@ -295,7 +295,7 @@ func TestBatchPauseIsCutShort(t *testing.T) {
 // reported, and nothing is charged twice.
 func TestBatchLostReplies(t *testing.T) {
 	p, rdb, direct := lossy(t)
-	limits := loader.New(rdb)
+	limits := loader.New(rdb, loader.Timeout(never))
 	ctx := within(t, time.Hour)
 	losses := append(losses[:len(losses):len(losses)], struct {
 		name    string
@@ -351,7 +351,7 @@ func TestBatchDeadlineIsKept(t *testing.T) {
 	for _, server := range servers {
 		must(t, loader.New(server).Preload(background))
 	}
-	limits := loader.New(ring, loader.Timeout(500*time.Millisecond))
+	limits := loader.New(ring, loader.Timeout(2*time.Second))
 	log := limits.ListLog("x", loader.PerHour(5))
 	batch := limits.Batch()
 	for i := range 20 {

@@ -186,7 +186,7 @@ func TestPolicies(t *testing.T) {
 			}
 			end()
 			for _, m := range makers {
-				limits := loader.New(tr.rdb)
+				limits := loader.New(tr.rdb, loader.Timeout(never))
 				limiter := m.make(limits, loader.PerHour(4), loader.FailOpen())
 				await(t, func() bool {
 					ctx := within(t, time.Second)
@@ -230,7 +230,7 @@ func TestPoliciesKeepDeadlines(t *testing.T) {
 // TestPoliciesDoNotAnswer has errors that are the caller's, and denials.
 func TestPoliciesDoNotAnswer(t *testing.T) {
 	tr := newTroubled(t, false)
-	limits := loader.New(tr.rdb)
+	limits := loader.New(tr.rdb, loader.Timeout(never))
 	cancelled, cancel := context.WithCancel(background)
 	cancel()
 	for name, policy := range map[string]loader.LimiterOption{"open": loader.FailOpen(), "local": loader.FailLocal(1)} {
@@ -283,7 +283,7 @@ func TestPolicyWithoutScript(t *testing.T) {
 func TestUnknownOutcomeIsChargedOnce(t *testing.T) {
 	tr := newTroubled(t, false)
 	eachLimiter(t, func(t *testing.T, i int) {
-		limiter := makers[i].make(loader.New(tr.rdb), loader.PerHour(4), loader.FailOpen())
+		limiter := makers[i].make(loader.New(tr.rdb, loader.Timeout(never)), loader.PerHour(4), loader.FailOpen())
 		end := always(fault{dropReply: true})(t, tr)
 		d, err := limiter.Allow(background, "s")
 		end()
@@ -296,7 +296,7 @@ func TestUnknownOutcomeIsChargedOnce(t *testing.T) {
 
 func TestFailOpenWaitsForNothing(t *testing.T) {
 	tr := newTroubled(t, false)
-	limiter := loader.New(tr.rdb).ZSetLog("x", loader.PerHour(4), loader.FailOpen())
+	limiter := loader.New(tr.rdb, loader.Timeout(never)).ZSetLog("x", loader.PerHour(4), loader.FailOpen())
 	must(t, limiter.WaitN(background, "s", 4))
 	end := always(fault{dropRequest: true})(t, tr)
 	must(t, limiter.Wait(background, "s"))

@@ -424,7 +424,7 @@ func TestPoolIsExhausted(t *testing.T) {
 	opt := options(p.addr)
 	opt.PoolSize, opt.PoolTimeout, opt.ReadTimeout = 1, 5*time.Millisecond, 10*time.Second
 	rdb := clientOf(t, opt)
-	limits := loader.New(rdb)
+	limits := loader.New(rdb, loader.Timeout(never))
 	must(t, limits.Preload(background))
 	log := limits.ListLog("x", loader.PerMinute(5))
 

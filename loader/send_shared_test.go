@@ -281,7 +281,7 @@ func TestSharedNodesAreApart(t *testing.T) {
 	for _, addr := range servers {
 		must(t, loader.New(client(t, addr)).Preload(background))
 	}
-	limits := loader.New(ring, loader.ShareRoundTrips())
+	limits := loader.New(ring, loader.ShareRoundTrips(), loader.Timeout(never))
 	log := limits.ListLog("x", loader.PerHour(5))
 	var on [2][]string
 	for i := range 40 {

@@ -23,7 +23,7 @@ func lossy(t *testing.T) (p *proxy, rdb, direct *redis.Client) {
 	server := redistest.Start(t)
 	p = newProxy(t, server.Addr)
 	opt := options(p.addr)
-	opt.ReadTimeout = 50 * time.Millisecond
+	opt.ReadTimeout = 200 * time.Millisecond
 	rdb, direct = clientOf(t, opt), client(t, server.Addr)
 	must(t, loader.New(direct).Preload(background))
 	return p, rdb, direct
@@ -68,7 +68,7 @@ func TestLostReplyWithoutID(t *testing.T) {
 // TestLostReplyWithID asks again and is charged once, however often it is lost.
 func TestLostReplyWithID(t *testing.T) {
 	p, rdb, direct := lossy(t)
-	limits := loader.New(rdb)
+	limits := loader.New(rdb, loader.Timeout(never))
 	for _, loss := range losses {
 		for lost := 1; lost <= 3; lost++ {
 			t.Run(fmt.Sprintf("%s %d times", loss.name, lost), func(t *testing.T) {
@@ -111,7 +111,7 @@ func TestLostReplyWithID(t *testing.T) {
 // TestLostLook asks again: it changes nothing.
 func TestLostLook(t *testing.T) {
 	p, rdb, _ := lossy(t)
-	limits := loader.New(rdb)
+	limits := loader.New(rdb, loader.Timeout(never))
 	for _, loss := range losses {
 		p.next(loss.fault)
 		wantRemaining(t, limits.ListLog("x", loader.PerHour(5)), "s", 5)

@@ -130,7 +130,8 @@ func TestReport(t *testing.T) {
 func TestReportsTogether(t *testing.T) {
 	const subjects, each = 40, 25
 	rdb := real(t)
-	ring := loader.New(rdb, loader.ShareRoundTrips()).SliceRing("x", []loader.Limit{permits(3, time.Minute)})
+	limits := loader.New(rdb, loader.ShareRoundTrips(), loader.Timeout(never))
+	ring := limits.SliceRing("x", []loader.Limit{permits(3, time.Minute)})
 	var wg sync.WaitGroup
 	for i := range subjects * each {
 		wg.Go(func() {

@@ -78,8 +78,10 @@ func slowly(t *testing.T, opts ...loader.Option) (limits, direct *loader.Loader,
 		conn, err := (&net.Dialer{}).DialContext(ctx, network, addr)
 		return slowConn{conn, slow}, err
 	}
-	limits, direct = loader.New(clientOf(t, opt), opts...), loader.New(client(t, server.Addr))
-	must(t, limits.Preload(background))
+	rdb := clientOf(t, opt)
+	limits, direct = loader.New(rdb, opts...), loader.New(client(t, server.Addr))
+	must(t, direct.Preload(background))
+	must(t, rdb.Ping(background).Err()) // no call has to dial
 	return limits, direct, slow
 }
 
@@ -91,7 +93,7 @@ func TestWaitCancelledInFlight(t *testing.T) {
 			w := &watcher{t: t}
 			limits, direct, slow := slowly(t, append(opts, loader.Observe(w))...)
 			limiter, peek := m.make(limits, loader.PerHour(3)), m.make(direct, loader.PerHour(3))
-			slow.delay.Store(int64(200 * time.Millisecond))
+			slow.delay.Store(int64(400 * time.Millisecond))
 			e := as[*loader.OutcomeUnknownError](t, limiter.WaitN(within(t, 50*time.Millisecond), "s", 2))
 			if (e.ID != "") != (m.name == "ZSetLog") {
 				t.Errorf("the caller is told the id %q", e.ID)
@@ -119,10 +121,10 @@ func charged(t *testing.T, limiter loader.Limiter, subject string, limit int64) 
 func TestWaitGroupLeaves(t *testing.T) {
 	for _, leave := range []int{1, 5, 8} {
 		t.Run(strconv.Itoa(leave), func(t *testing.T) {
-			limits, direct, slow := slowly(t, loader.ShareRoundTrips())
+			limits, direct, slow := slowly(t, loader.ShareRoundTrips(), loader.Timeout(never))
 			ring := func(l *loader.Loader) loader.SliceRing { return l.SliceRing("x", []loader.Limit{loader.PerHour(100)}) }
 			wantGrant(t, ring(limits), "s", 1)
-			slow.delay.Store(int64(200 * time.Millisecond))
+			slow.delay.Store(int64(400 * time.Millisecond))
 			var all sync.WaitGroup
 			for i := range 2 { // the pipelines in flight, behind which the others are collected
 				all.Go(func() { must(t, ring(limits).Wait(background, strconv.Itoa(i))) })
@@ -132,7 +134,7 @@ func TestWaitGroupLeaves(t *testing.T) {
 			for i := range 8 {
 				ctx := background
 				if i < leave {
-					ctx = within(t, 300*time.Millisecond)
+					ctx = within(t, 600*time.Millisecond)
 				}
 				all.Go(func() {
 					if ring(limits).Wait(ctx, "s") == nil {
@@ -171,7 +173,7 @@ func TestWaitOfALeaseReturnsNothing(t *testing.T) {
 		return l.SliceRing("x", []loader.Limit{loader.PerHour(100)}, loader.LeaseAge(time.Minute))
 	}
 	leased := lease(t, ring(limits), loader.LeaseOptions{})
-	slow.delay.Store(int64(200 * time.Millisecond))
+	slow.delay.Store(int64(400 * time.Millisecond))
 	var all sync.WaitGroup
 	for range 3 {
 		all.Go(func() { as[*loader.OutcomeUnknownError](t, leased.Wait(background, "s")) })

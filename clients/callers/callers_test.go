@@ -299,10 +299,11 @@ func (c caller) audit(t *testing.T, folder string) (granted, asked int64) {
 	counts := make([]int64, 8)
 	var work sync.WaitGroup
 	for i := range counts {
-		p := c.start(t, folder, server.Addr, "../../scripts")
+		p, args := c.start(t, folder, server.Addr, "../../scripts"), []string{"100", "3600000000", "1", "0"}
+		_, _ = p.call("list_log_v1", []string{"sluice:callers:{warm}:ll1"}, args) // one JVM after another
 		work.Go(func() {
 			for range 50 {
-				reply, failed := p.call("list_log_v1", []string{key}, []string{"100", "3600000000", "1", "0"})
+				reply, failed := p.call("list_log_v1", []string{key}, args)
 				if failed != "" {
 					t.Error(failed)
 					return

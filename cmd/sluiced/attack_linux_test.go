@@ -71,7 +71,7 @@ func newVictim(t testing.TB, file string) *victim {
 		}
 	})
 	v.pid = cmd.Process.Pid
-	eventually(t, "ready", func() bool { return get("http://"+admin+"/readyz") == 200 })
+	redistest.Await(t, "ready", func() bool { return get("http://"+admin+"/readyz") == 200 })
 	v.client = v.connect(t)
 	return v
 }

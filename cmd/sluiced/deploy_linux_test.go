@@ -19,6 +19,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/sluice-redis/sluice/internal/program"
+	"github.com/sluice-redis/sluice/internal/redistest"
 )
 
 const deploy = "../../deploy/"
@@ -73,7 +74,7 @@ func TestContainer(t *testing.T) {
 	})
 	const ask = `{"domain": "d", "descriptors": [{"entries": [{"key": "a", "value": "1"}]}]}`
 	for _, want := range []int{200, 429} {
-		eventually(t, fmt.Sprint(want), func() bool {
+		redistest.Await(t, fmt.Sprint(want), func() bool {
 			response, err := http.Post("http://"+addr+"/json", "application/json", strings.NewReader(ask))
 			if err != nil {
 				return false

@@ -18,7 +18,7 @@ func TestMakeServe(t *testing.T) {
 	serve, out := exec.Command("make", "serve"), &output{}
 	serve.Dir, serve.Stdout, serve.Stderr = "../..", out, out
 	serve.Env = append(os.Environ(), "SLUICED_HTTP=127.0.0.1:"+ports["8080"], "SLUICED_GRPC=127.0.0.1:"+ports["8081"],
-		"SLUICED_ADMIN=127.0.0.1:"+ports["9090"])
+		"SLUICED_ADMIN=127.0.0.1:"+ports["9090"], "SLUICED_TIMEOUT=5s", "SLUICED_AUTH_TIMEOUT=5s")
 	serve.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // make, go, and what go has built
 	must(t, serve.Start())
 	t.Cleanup(func() {

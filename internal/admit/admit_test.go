@@ -380,7 +380,7 @@ func TestShadow(t *testing.T) {
 
 // Several limiters are charged all or none, and one that fails refuses.
 func TestAllOrNone(t *testing.T) {
-	f := newFake(t, loader.Timeout(100*time.Millisecond))
+	f := newFake(t, loader.Timeout(time.Minute))
 	address, account := f.perMinute("address", 3), f.perMinute("account", 1)
 	d := checked(t, door{Limits: f.Loader, Charges: []charge{{Limiter: address, Key: all}, {Limiter: account, Key: all}}})
 	if r := ask(t, d); r.Outcome != admit.Allowed || r.Decided().Policy != "account" || len(r.Decisions) != 2 {
@@ -489,7 +489,7 @@ func TestBudget(t *testing.T) {
 
 // A budget that a policy granted is charged when Redis is back.
 func TestDegradedBudget(t *testing.T) {
-	f := newFake(t, loader.Timeout(100*time.Millisecond))
+	f := newFake(t, loader.Timeout(time.Minute))
 	tokens := f.Budget("tokens", []loader.Limit{loader.PerMinute(10)}, loader.FailOpen())
 	d := checked(t, door{Options: options{
 		Budgets: []admit.Budget[string]{{tokens, all, func(string) int64 { return 4 }}}}})

@@ -13,7 +13,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -160,16 +162,21 @@ func WithPorts(text string, ports map[string]string) string {
 	})
 }
 
+var ports sync.Map // what FreePort has returned
+
 // FreePort is a port of 127.0.0.1 that nobody listens at. It is below those that systems give to clients, so that none
-// takes it before it is used.
+// takes it before it is used. No port is returned twice.
 func FreePort(tb testing.TB) string {
 	tb.Helper()
 	for range 100 {
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 20_000+rand.IntN(12_000)))
-		if err == nil {
-			defer l.Close()
-			_, free, _ := net.SplitHostPort(l.Addr().String())
-			return free
+		port := 20_000 + rand.IntN(12_000)
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		if err != nil {
+			continue
+		}
+		_ = l.Close()
+		if _, again := ports.LoadOrStore(port, true); !again {
+			return strconv.Itoa(port)
 		}
 	}
 	tb.Fatal("no free port")

@@ -49,7 +49,7 @@ class Concurrency extends Limiter {
         if (slot) return slot;
         await pauseAt(place, pause);
         signal?.throwIfAborted();
-        if (leftOf(place) === 0) throw queue.failure ?? this.late(place, queue);
+        if (leftOf(place) < 1) throw queue.failure ?? this.late(place, queue);
       }
     } finally {
       places.splice(places.indexOf(place), 1);

@@ -335,7 +335,7 @@ test('slots', async (t) => {
   const render = limits.concurrency('render', { slots: 1, ttl: '6s' });
   const slot = await render.acquire('acme');
   assert.equal((await render.tryAcquire('acme')).slot, null);
-  await assert.rejects(render.acquire('acme', { maxWait: 50 }), { name: 'WaitError' });
+  await assert.rejects(render.acquire('acme', { maxWait: 500 }), { name: 'WaitError' });
   const waits = render.acquire('acme', { maxWait: '20s' });
   await until('the lease is renewed twice', async () => {
     const { now, resetAfter } = await render.peek('acme');

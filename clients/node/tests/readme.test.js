@@ -27,7 +27,7 @@ test('README.md', async (t) => {
   t.after(() => rmSync(folder, { recursive: true, force: true }));
   symlinkSync(clients, join(folder, 'clients'));
   writeFileSync(join(folder, 'package.json'), '{"private": true}');
-  const run = (command, ...args) => execFileSync(command, args, { cwd: folder, encoding: 'utf8', timeout: 60000 });
+  const run = (command, ...args) => execFileSync(command, args, { cwd: folder, encoding: 'utf8', timeout: 600000 });
   const quiet = 'export npm_config_loglevel=error npm_config_audit=false npm_config_fund=false';
   const packed = run('npm', 'pack', './clients/node', '--silent').trim();
   const install = blocks('sh').join('');

@@ -22,7 +22,7 @@ from sluice_redis.aio import Limits
 
 SECOND, MINUTE, SHORT = timedelta(seconds=1), timedelta(minutes=1), timedelta(milliseconds=300)
 SCRIPT = _manifest.scripts()["list_log_v1"]
-BUSY = "list_log_v1: NoConnection: none of 1 came free in 0.2 s: .*max_connections"
+BUSY = "list_log_v1: NoConnection: none of 1 came free in 1 s: .*max_connections"
 VERSION = tuple(map(int, redis.__version__.split(".")[:2]))
 
 
@@ -111,7 +111,7 @@ def test_burst(server):
         server.client.config_resetstat()
         limits = Limits(client_of(server.port), timeout=SHORT, on_failure="open")
         codes = limits.list_log("codes", 30, MINUTE)
-        decisions = await asyncio.gather(*(codes.allow("ada") for _ in range(5000)))
+        decisions = await asyncio.gather(*(codes.allow("ada") for _ in range(1500)))
         assert not any(d.degraded for d in decisions) and sum(d.granted for d in decisions) == 30
         loads = server.client.info("commandstats")["cmdstat_script|load"]["calls"]
         assert loads <= 100, "who loads the script goes before those who queue for the first time"
@@ -120,7 +120,7 @@ def test_burst(server):
     run(work())
 
 
-@pytest.mark.parametrize("timeout, blocked, cancels", [(0.1, 1.2, False), (0.02, 0.25, False), (0.02, 0.15, True)])
+@pytest.mark.parametrize("timeout, blocked, cancels", [(0.3, 3.6, False), (0.3, 2.3, True)])
 def test_blocked_event_loop(server, timeout, blocked, cancels):
     """Redis is healthy: that the loop does not get to read its replies says nothing about it."""
 
@@ -190,7 +190,7 @@ def test_burst_during_an_outage(server):
 @pytest.mark.parametrize("policy", ["error", "open", "deny"])
 def test_no_connection_comes_free(proxy, policy):
     async def work():
-        pool = redis.asyncio.BlockingConnectionPool(port=proxy.port, max_connections=1, timeout=0.2)
+        pool = redis.asyncio.BlockingConnectionPool(port=proxy.port, max_connections=1, timeout=1)
         limits = Limits(redis.asyncio.Redis(connection_pool=pool), timeout=20 * SECOND, on_failure=policy)
         codes = limits.list_log("codes", 3, MINUTE)
         await codes.peek("ada")
@@ -530,9 +530,10 @@ def test_slots(server):
             async with render.acquire("acme"):
                 raise ZeroDivisionError
         with pytest.raises(SlotLostError):
-            async with render.acquire("acme"):
+            async with render.acquire("acme") as slot:
                 await render.reset("acme")
-                await asyncio.sleep(1)
+                while slot.lost is None:
+                    await asyncio.sleep(0.01)
         await limits.close()
 
     run(work())

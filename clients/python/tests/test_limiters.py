@@ -93,8 +93,10 @@ def test_wait_books_in_order(limits):
     granted = [work.wait("acme") for _ in range(6)]
     times = [d.now + d.wait for d in granted]
     assert all(late - early >= timedelta(milliseconds=200) for early, late in zip(times, times[2:]))
-    with pytest.raises(WaitError, match=r"work: wait\(n=2\) of .* would exceed max_wait 1ms"):
-        work.wait("acme", 2, max_wait=timedelta(milliseconds=1))
+    slow = limits.list_log("slow", permits=2, window=MINUTE)
+    slow.wait("acme", 2)
+    with pytest.raises(WaitError, match=r"slow: wait\(n=2\) of .* would exceed max_wait 1s"):
+        slow.wait("acme", 2, max_wait=SECOND)
 
 
 def test_wait_without_booking(limits):
@@ -204,7 +206,7 @@ def test_all(limits, server):
 
 def test_all_fails(proxy, server):
     """A lost reply: what was granted goes back, and what may have been, where an id says so."""
-    limits = Limits(redis.Redis(port=proxy.port), timeout=timedelta(milliseconds=200))
+    limits = Limits(redis.Redis(port=proxy.port), timeout=SECOND)
     user, orders = limits.list_log("user", 5, MINUTE), limits.zset_log("orders", 5, MINUTE)
     user.peek("ada"), orders.peek("ada")
     proxy.trigger, proxy.mode = b"orders", "keep"

@@ -101,7 +101,7 @@ def test_lost(server):
 
 def test_lost_by_a_frozen_server(server):
     """It is lost before the lease ends, by this process's clock."""
-    limits = Limits(redis.Redis(port=server.port), timeout=timedelta(milliseconds=100))
+    limits = Limits(redis.Redis(port=server.port), timeout=timedelta(seconds=1))
     slot = limits.concurrency("render", 1, TTL).acquire("acme")
     kept = limits.concurrency("kept", 1, TTL, on_failure="open").acquire("acme")
     server.freeze()
@@ -177,7 +177,7 @@ def test_a_lost_reply_leaves_no_slot(proxy, server):
 
 def test_a_slot_after_a_lost_reply_is_kept(proxy, server):
     """What the lost call may have taken is released only if no slot is granted later."""
-    render = Limits(redis.Redis(port=proxy.port), timeout=timedelta(milliseconds=200)).concurrency("render", 2, MINUTE)
+    render = Limits(redis.Redis(port=proxy.port), timeout=timedelta(seconds=1)).concurrency("render", 2, MINUTE)
     render.peek("acme")
     proxy.mode = "keep"
     with render.acquire("acme", max_wait=MINUTE):
@@ -188,7 +188,7 @@ def test_a_slot_after_a_lost_reply_is_kept(proxy, server):
 
 
 def test_an_abandoned_acquire_leaves_no_slot(proxy, server):
-    short = timedelta(milliseconds=200)
+    short = timedelta(seconds=1)
     render = Limits(redis.Redis(port=proxy.port), timeout=short).concurrency("render", 2, MINUTE)
     render.peek("acme")
     proxy.mode = "keep"

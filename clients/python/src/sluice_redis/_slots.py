@@ -58,11 +58,10 @@ class Concurrency(Limiter):
         return lease
 
     def _acquire(self, lease: "Lease", bound: float) -> Steps[None]:
-        started, failure = time.monotonic(), None
+        started, failure, left = time.monotonic(), None, bound or math.inf  # with 0 it asks once, as try_acquire does
         while True:
-            waited = time.monotonic() - started
             try:
-                yield from lease.ask("acquire", max(bound - waited, 0.001) if bound else math.inf)
+                yield from lease.ask("acquire", left)
                 if lease.decision.granted:
                     return
                 failure = lease.decision.cause
@@ -72,14 +71,15 @@ class Concurrency(Limiter):
                 failure = error
             if lease.decision.wait == NEVER:
                 raise WaitError(f"{self.name}: acquire would never end: slots is 0")
-            waited = time.monotonic() - started
-            if failure and (math.isinf(bound) or waited >= bound):
+            if failure and math.isinf(bound):
                 raise failure
-            if waited >= bound:
-                raise WaitError(f"{self.name}: no slot came free within max_wait {span(int(bound * 1e6))}")
+            waited = time.monotonic() - started
             poll = max(_POLL / (1 + waited / 0.1), _MIN_POLL) * random.uniform(0.5, 1)
             free = micros(lease.decision.wait) / 1e6 or poll  # the first lease ends
-            yield Sleep(min(poll, max(free, 0.001), bound - waited))
+            yield Sleep(max(min(poll, max(free, 0.001), bound - waited), 0))
+            left = bound - (time.monotonic() - started)
+            if left <= 0:
+                raise failure or WaitError(f"{self.name}: no slot came free within max_wait {span(int(bound * 1e6))}")
 
 
 class Lease:
