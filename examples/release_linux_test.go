@@ -155,7 +155,8 @@ func installedService(t *testing.T, root, redis string) {
 	}
 	env := program.WithPorts(readFile(t, filepath.Join(root, "etc/sluice/sluiced.env")), ports)
 	env = strings.Replace(env, "redis://localhost:6379", redis, 1)
-	sluiced := inside(root, strings.Split(env+"\nSLUICED_DRAIN=0s\nSLUICED_AUTH_TIMEOUT=5s", "\n"), strings.Fields(start)...)
+	env += "\nSLUICED_DRAIN=0s\nSLUICED_AUTH_TIMEOUT=5s"
+	sluiced := inside(root, strings.Split(env, "\n"), strings.Fields(start)...)
 	var log strings.Builder
 	sluiced.Stderr = &log
 	if err := sluiced.Start(); err != nil {

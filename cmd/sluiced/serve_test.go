@@ -107,9 +107,14 @@ func TestServerLife(t *testing.T) {
 	}
 
 	write(fmt.Sprintf(oneRule, 3))
-	redistest.Await(t, "the new file is applied", func() bool { got, _ := ask("a=1 own=0"); return got == "OK 3/MINUTE 2" })
+	redistest.Await(t, "the new file is applied", func() bool {
+		got, _ := ask("a=1 own=0")
+		return got == "OK 3/MINUTE 2"
+	})
 	write("domain: d\ndescriptors: [{kye: a}]\n")
-	redistest.Await(t, "the wrong file is told", func() bool { return strings.Contains(out.String(), "unknown word \\\"kye\\\"") })
+	redistest.Await(t, "the wrong file is told", func() bool {
+		return strings.Contains(out.String(), "unknown word \\\"kye\\\"")
+	})
 	if got, _ := ask("a=1"); got != "OK 3/MINUTE 1" {
 		t.Errorf("after a wrong file: %s", got)
 	}

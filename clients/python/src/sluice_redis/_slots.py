@@ -16,6 +16,7 @@ from ._types import DAY_US, NEVER, Decision, Limit, check_duration, check_int, m
 
 OnLost = Optional[Callable[[SlotLostError], None]]
 _POLL, _MIN_POLL = 0.25, 0.02  # seconds before acquire asks again
+_LEAST = 0.001  # seconds that a question needs
 
 
 class Concurrency(Limiter):
@@ -58,7 +59,8 @@ class Concurrency(Limiter):
         return lease
 
     def _acquire(self, lease: "Lease", bound: float) -> Steps[None]:
-        started, failure, left = time.monotonic(), None, bound or math.inf  # with 0 it asks once, as try_acquire does
+        started, failure = time.monotonic(), None
+        left = max(bound, _LEAST) if bound else math.inf  # with 0 it asks once, as try_acquire does
         while True:
             try:
                 yield from lease.ask("acquire", left)
@@ -78,7 +80,7 @@ class Concurrency(Limiter):
             free = micros(lease.decision.wait) / 1e6 or poll  # the first lease ends
             yield Sleep(max(min(poll, max(free, 0.001), bound - waited), 0))
             left = bound - (time.monotonic() - started)
-            if left <= 0:
+            if left < _LEAST:
                 raise failure or WaitError(f"{self.name}: no slot came free within max_wait {span(int(bound * 1e6))}")
 
 
