@@ -6,41 +6,39 @@ import _ "embed" // the scripts
 
 // All returns every script, sorted by file name.
 func All() []Script {
-	return []Script{BudgetSettleV1(), BudgetV1(), ConcurrencyReleaseV1(), ConcurrencyV1(), GCRAManyV1(), GCRAV1(), ListLogManyV1(), ListLogReturnV1(), ListLogV1(), SliceRingManyV1(), SliceRingReportManyV1(), SliceRingReportV1(), SliceRingReturnV1(), SliceRingV1(), TokenBucketSetV1(), TokenBucketV1(), ZSetLogReturnV1(), ZSetLogV1()}
+	return []Script{BudgetSettleV1(), BudgetV1(), ConcurrencyReleaseV1(), ConcurrencyV1(), GCRAManyV1(), GCRAV1(), ListLogManyV1(), ListLogReturnV1(), ListLogV1(), SliceRingManyV1(), SliceRingReturnV1(), SliceRingV1(), TokenBucketSetV1(), TokenBucketV1(), ZSetLogReturnV1(), ZSetLogV1()}
 }
 
 // The SHA1 of each script, by which EVALSHA calls it.
 const (
-	BudgetSettleV1SHA1        = "08ec8279741bd52be9132e09cae86417ca5ceecb"
-	BudgetV1SHA1              = "53dddf90e74eb87258f27ff1bbe83f6908558bb0"
-	ConcurrencyReleaseV1SHA1  = "9c173db23fb76519d0c2144cd8f3479a2fc3d6b0"
-	ConcurrencyV1SHA1         = "1fcdb50b8814e0df35d9a406d60edf29157879c1"
-	GCRAManyV1SHA1            = "26234cd7f6b7bee6e78277bf796e522c16ff8683"
-	GCRAV1SHA1                = "94829f7989faf89c0b2c0fc9e9d6ea1fd8b64e28"
-	ListLogManyV1SHA1         = "663edbaf3e98da0b7fa834bba1b39945d8434455"
-	ListLogReturnV1SHA1       = "e95e7093ae83a53c8f9898e0f46b2417c696b462"
-	ListLogV1SHA1             = "81c1f896af8bfb560ecadcd55347f63e997736a5"
-	SliceRingManyV1SHA1       = "ce6848b8812b5463be133ed6853680fa9f35a039"
-	SliceRingReportManyV1SHA1 = "6114d66572991d14ed5bfc4bf5fe35229479900b"
-	SliceRingReportV1SHA1     = "02bc728618242c20d5fdcbbd0df1febcd6a777a5"
-	SliceRingReturnV1SHA1     = "71af3242fa72bb53c930ba2fa018ae62b7ca9cf5"
-	SliceRingV1SHA1           = "832fb6f63fcf53444e7552116d0c7c729d69b8b7"
-	TokenBucketSetV1SHA1      = "efa8b26406fc5dc6ac26e5dd4908c6b894a16c1a"
-	TokenBucketV1SHA1         = "2bd701a1d21ee4169d46f707b492396316c93b2b"
-	ZSetLogReturnV1SHA1       = "06ea782f1acdb5851b30daf044879eecf265e722"
-	ZSetLogV1SHA1             = "cc314c4fab284a8862e573c15d34e132686cf2fc"
+	BudgetSettleV1SHA1       = "1a806c7b92ea649c954a201860b6274fd3a6cb40"
+	BudgetV1SHA1             = "93645d0ef6946e1a8fb0ddcc857b8c3524a19b93"
+	ConcurrencyReleaseV1SHA1 = "9c173db23fb76519d0c2144cd8f3479a2fc3d6b0"
+	ConcurrencyV1SHA1        = "1fcdb50b8814e0df35d9a406d60edf29157879c1"
+	GCRAManyV1SHA1           = "3c3075e37986b5aff240871a7f5a9e76370e99ba"
+	GCRAV1SHA1               = "40410124408009d54f26392a0f29f6f7dc229cf7"
+	ListLogManyV1SHA1        = "b0e2ddb75f5ae98e084c013c2e83cd2be488ced0"
+	ListLogReturnV1SHA1      = "e95e7093ae83a53c8f9898e0f46b2417c696b462"
+	ListLogV1SHA1            = "81c1f896af8bfb560ecadcd55347f63e997736a5"
+	SliceRingManyV1SHA1      = "f943cde8133b34ca2f954b5ad5783f6c685b1007"
+	SliceRingReturnV1SHA1    = "e8e2a5a27c4884eddfd92af6b7bf44d03e4c165e"
+	SliceRingV1SHA1          = "09cb3ce08b71477e05fea50a4be58fadcbf766cf"
+	TokenBucketSetV1SHA1     = "efa8b26406fc5dc6ac26e5dd4908c6b894a16c1a"
+	TokenBucketV1SHA1        = "f837e19758133f206317aa70e8cd2ef7209ee67a"
+	ZSetLogReturnV1SHA1      = "06ea782f1acdb5851b30daf044879eecf265e722"
+	ZSetLogV1SHA1            = "cc314c4fab284a8862e573c15d34e132686cf2fc"
 )
 
 //go:embed scripts/budget_settle_v1.lua
 var budgetSettleV1Source string
 
 // BudgetSettleV1 returns budget_settle v1. Settles what budget charged for an id: the actual
-// cost takes the place of the estimate. What it cost more is charged to the current slices,
-// whatever the limits: while a window holds more than its limit, budget and slice_ring deny.
-// What it cost less is given back to the slices that were charged, as slice_ring_return does:
-// no more than they hold, and at most 1000 slices back. If the ring was deleted and filled
-// again in that slice, it gives back permits of others. Where Redis refuses a command, the id
-// keeps its estimate, and its ttl may start again.
+// cost takes the place of the estimate. What it cost more is charged to the current slices of
+// the windows named, whatever their limits: while one holds more than its limit, budget and
+// slice_ring deny. What it cost less is given back as slice_ring_return does, in those windows
+// named that were charged for the id: no more than their slices hold, and at most 1000 slices
+// back. If a ring was deleted and filled again in that slice, it gives back permits of others.
+// Where Redis refuses a command, the id keeps its estimate, and its ttl may start again.
 func BudgetSettleV1() Script {
 	return Script{
 		Name:    "budget_settle",
@@ -48,9 +46,9 @@ func BudgetSettleV1() Script {
 		File:    "budget_settle_v1.lua",
 		SHA1:    BudgetSettleV1SHA1,
 		Source:  budgetSettleV1Source,
-		About:   "Settles what budget charged for an id: the actual cost takes the place of the estimate. What it cost more is charged to the current slices, whatever the limits: while a window holds more than its limit, budget and slice_ring deny. What it cost less is given back to the slices that were charged, as slice_ring_return does: no more than they hold, and at most 1000 slices back. If the ring was deleted and filled again in that slice, it gives back permits of others. Where Redis refuses a command, the id keeps its estimate, and its ttl may start again.",
+		About:   "Settles what budget charged for an id: the actual cost takes the place of the estimate. What it cost more is charged to the current slices of the windows named, whatever their limits: while one holds more than its limit, budget and slice_ring deny. What it cost less is given back as slice_ring_return does, in those windows named that were charged for the id: no more than their slices hold, and at most 1000 slices back. If a ring was deleted and filled again in that slice, it gives back permits of others. Where Redis refuses a command, the id keeps its estimate, and its ttl may start again.",
 		Keys: []Key{
-			{Name: "ring", Pattern: "<prefix>:<limiter>:{<subject>}:sr1"},
+			{Name: "ring_i", Pattern: "<prefix>:<limiter>:{<subject>}:sr1:<slice>x<size>", Repeated: true},
 			{Name: "id", Pattern: "<prefix>:<limiter>:{<subject>}:bg1:<id>"},
 		},
 		Args: []Field{
@@ -58,7 +56,7 @@ func BudgetSettleV1() Script {
 			{Name: "permits", Type: "int", Min: 0, Max: 1000000000, Text: "the actual cost"},
 			{Name: "unknown", Type: "int", Min: 0, Max: 1, Text: "an id that is not known: 0 leaves it alone, 1 charges it. With 1, do not settle later than ttl: the cost is then charged again, on top of what was charged"},
 			{Name: "slice_i", Type: "us", Min: 1000, Max: 86400000000, Text: "length of a slice", Repeated: true},
-			{Name: "size_i", Type: "int", Min: 1, Max: 10000, Text: "number of its slices; up to 10000 in all windows", Repeated: true},
+			{Name: "size_i", Type: "int", Min: 1, Max: 1000, Text: "number of its slices", Repeated: true},
 		},
 		Group: &Group{Name: "window", Min: 1, Max: 8},
 		Reply: []Field{
@@ -68,14 +66,14 @@ func BudgetSettleV1() Script {
 		},
 		Errors: []ErrorReply{
 			{Code: "BADARG", Text: "an argument is not an integer in its range"},
-			{Code: "WRONGTYPE", Text: "ring or id holds something other than a string"},
-			{Code: "BADSTATE", Text: "ring or id holds a string that is not in the layout sr/1 or bg/1"},
+			{Code: "WRONGTYPE", Text: "a ring or id holds something other than a string"},
+			{Code: "BADSTATE", Text: "a ring or id holds a string that is not in the layout sr/1 or bg/1"},
 		},
-		Commands:   []string{"EXISTS", "GET", "GETRANGE", "PEXPIREAT", "SET", "SETRANGE", "TIME"},
+		Commands:   []string{"GET", "GETRANGE", "PEXPIREAT", "SET", "SETRANGE", "TIME"},
 		State:      "sr/1, bg/1",
-		Layout:     "slice_ring's. Charges stop where a window holds 7 * 10^12 permits; budget's",
+		Layout:     "slice_ring's; budget's",
 		Complexity: "O(N)",
-		Cost:       "N is the number of slices since the charge, at most 1000. Giving back reads and writes their cells. A charge costs what a grant of slice_ring does",
+		Cost:       "N is the number of slices since the charge, at most 1000: giving back reads and writes their cells. Charging costs what a grant of slice_ring does",
 		Redis:      "5.0",
 	}
 }
@@ -83,12 +81,12 @@ func BudgetSettleV1() Script {
 //go:embed scripts/budget_v1.lua
 var budgetV1Source string
 
-// BudgetV1 returns budget v1. A charge that is known only afterwards: takes an estimate from a
-// slice_ring under an id, and budget_settle corrects it. It decides as slice_ring does, on the
-// same ring. It denies while a window is full, or over its limit because settling charged more.
-// Asked again with the id and the same permits before it is settled, it grants them again and
-// charges nothing. If an id expires before it is settled, its estimate stays charged. Take ids
-// of your own making: an end user who chooses them is not limited.
+// BudgetV1 returns budget v1. A charge that is known only afterwards: takes an estimate from
+// the rings of slice_ring under an id, and budget_settle corrects it. It decides as slice_ring
+// does, on the same rings. It denies while a window is full, or over its limit because settling
+// charged more. Asked again with the id and the same permits before it is settled, it grants
+// them again and charges nothing. If an id expires before it is settled, its estimate stays
+// charged. Take ids of your own making: an end user who chooses them is not limited.
 func BudgetV1() Script {
 	return Script{
 		Name:    "budget",
@@ -96,16 +94,16 @@ func BudgetV1() Script {
 		File:    "budget_v1.lua",
 		SHA1:    BudgetV1SHA1,
 		Source:  budgetV1Source,
-		About:   "A charge that is known only afterwards: takes an estimate from a slice_ring under an id, and budget_settle corrects it. It decides as slice_ring does, on the same ring. It denies while a window is full, or over its limit because settling charged more. Asked again with the id and the same permits before it is settled, it grants them again and charges nothing. If an id expires before it is settled, its estimate stays charged. Take ids of your own making: an end user who chooses them is not limited.",
+		About:   "A charge that is known only afterwards: takes an estimate from the rings of slice_ring under an id, and budget_settle corrects it. It decides as slice_ring does, on the same rings. It denies while a window is full, or over its limit because settling charged more. Asked again with the id and the same permits before it is settled, it grants them again and charges nothing. If an id expires before it is settled, its estimate stays charged. Take ids of your own making: an end user who chooses them is not limited.",
 		Keys: []Key{
-			{Name: "ring", Pattern: "<prefix>:<limiter>:{<subject>}:sr1"},
+			{Name: "ring_i", Pattern: "<prefix>:<limiter>:{<subject>}:sr1:<slice>x<size>", Repeated: true},
 			{Name: "id", Pattern: "<prefix>:<limiter>:{<subject>}:bg1:<id>"},
 		},
 		Args: []Field{
 			{Name: "ttl", Type: "us", Min: 1000, Max: 31622400000000, Text: "how long the id is known"},
 			{Name: "permits", Type: "int", Min: 0, Max: 1000000000, Text: "the estimate, up to every limit; 0 only looks: id is not read"},
 			{Name: "slice_i", Type: "us", Min: 1000, Max: 86400000000, Text: "length of a slice", Repeated: true},
-			{Name: "size_i", Type: "int", Min: 1, Max: 10000, Text: "number of its slices; up to 10000 in all windows", Repeated: true},
+			{Name: "size_i", Type: "int", Min: 1, Max: 1000, Text: "number of its slices", Repeated: true},
 			{Name: "limit_i", Type: "int", Min: 1, Max: 1000000000, Text: "permits in the window", Repeated: true},
 		},
 		Group: &Group{Name: "window", Min: 1, Max: 8},
@@ -113,19 +111,19 @@ func BudgetV1() Script {
 			{Name: "granted", Type: "int", Min: 0, Max: 1000000000, Text: "permits granted: 0, or all that were asked for"},
 			{Name: "remaining", Type: "int", Min: 0, Max: 1000000000, Text: "permits that could be granted now"},
 			{Name: "wait", Type: "us", Min: 0, Max: -1, Text: "until they come free (a look: 1 permit), if no one else asks"},
-			{Name: "reset_after", Type: "us", Min: 0, Max: -1, Text: "until all windows are empty"},
+			{Name: "reset_after", Type: "us", Min: 0, Max: -1, Text: "until the last charge has left all windows"},
 			{Name: "now", Type: "time", Min: 0, Max: -1, Text: "the server's clock at the decision"},
 			{Name: "count_i", Type: "int", Min: 0, Max: -1, Text: "permits in the window now; more than limit_i is a debt", Repeated: true},
 		},
 		Errors: []ErrorReply{
 			{Code: "BADARG", Text: "an argument is not an integer in its range, or the id is settled or has other permits"},
-			{Code: "WRONGTYPE", Text: "ring or id holds something other than a string"},
-			{Code: "BADSTATE", Text: "ring or id holds a string that is not in the layout sr/1 or bg/1"},
+			{Code: "WRONGTYPE", Text: "a ring or id holds something other than a string"},
+			{Code: "BADSTATE", Text: "a ring or id holds a string that is not in the layout sr/1 or bg/1"},
 		},
-		Commands:   []string{"EXISTS", "GET", "GETRANGE", "PEXPIREAT", "SET", "SETRANGE", "TIME"},
+		Commands:   []string{"GET", "GETRANGE", "PEXPIREAT", "SET", "SETRANGE", "TIME"},
 		State:      "sr/1, bg/1",
-		Layout:     "slice_ring's; 11 bytes: the time of the charge, in 7; twice the permits charged, and one more where they are settled, in 4. Big-endian. Expires after ttl",
-		Complexity: "O(W log N)",
+		Layout:     "slice_ring's; Big-endian integers: the time of the charge in 7 bytes; twice the permits charged, and one more where they are settled, in 4; until then, slice in 5 and size in 2 for each window charged. Expires after ttl",
+		Complexity: "O(W)",
 		Cost:       "as slice_ring; one GET, and a grant one SET more",
 		Redis:      "5.0",
 	}
@@ -219,13 +217,13 @@ func ConcurrencyV1() Script {
 //go:embed scripts/gcra_many_v1.lua
 var gcraManyV1Source string
 
-// GCRAManyV1 returns gcra_many v1. gcra_v1 for up to 64 subjects of one limiter in one call.
-// REPLY goes on with EACH for each key in turn. Each key is decided as by gcra_v1, and twice if
-// it is named twice. Only granted above 0 is a grant. A key that cannot be decided has granted
-// -1 (BADSTATE) or -2 (WRONGTYPE); the others are decided. If Redis refuses a command, for
-// example by an ACL, the call ends with that error, and keys before it keep their grants: too
-// much is counted, never too little. In a cluster all keys must lie in one slot: different
-// subjects mostly do not.
+// GCRAManyV1 returns gcra_many v1. gcra_v1 for up to 64 keys of one limiter in one call. REPLY
+// goes on with EACH for each key in turn. Each key is decided as by gcra_v1, and twice if it is
+// named twice. Only granted above 0 is a grant. One that cannot be decided has granted -1
+// (BADSTATE) or -2 (WRONGTYPE); the others are decided. If Redis refuses a command, for example
+// by an ACL, the call ends with that error, and those before it keep their grants: too much is
+// counted, never too little. In a cluster all keys must lie in one slot: different subjects
+// mostly do not.
 func GCRAManyV1() Script {
 	return Script{
 		Name:    "gcra_many",
@@ -233,7 +231,7 @@ func GCRAManyV1() Script {
 		File:    "gcra_many_v1.lua",
 		SHA1:    GCRAManyV1SHA1,
 		Source:  gcraManyV1Source,
-		About:   "gcra_v1 for up to 64 subjects of one limiter in one call. REPLY goes on with EACH for each key in turn. Each key is decided as by gcra_v1, and twice if it is named twice. Only granted above 0 is a grant. A key that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE); the others are decided. If Redis refuses a command, for example by an ACL, the call ends with that error, and keys before it keep their grants: too much is counted, never too little. In a cluster all keys must lie in one slot: different subjects mostly do not.",
+		About:   "gcra_v1 for up to 64 keys of one limiter in one call. REPLY goes on with EACH for each key in turn. Each key is decided as by gcra_v1, and twice if it is named twice. Only granted above 0 is a grant. One that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE); the others are decided. If Redis refuses a command, for example by an ACL, the call ends with that error, and those before it keep their grants: too much is counted, never too little. In a cluster all keys must lie in one slot: different subjects mostly do not.",
 		Keys: []Key{
 			{Name: "bucket", Pattern: "<prefix>:<limiter>:{<subject>}:gcra1", Repeated: true},
 		},
@@ -247,10 +245,10 @@ func GCRAManyV1() Script {
 		},
 		Reply: []Field{
 			{Name: "now", Type: "time", Min: 0, Max: -1, Text: "the server's clock at the decision"},
-			{Name: "granted", Type: "int", Min: -2, Max: 10000000, Text: "permits granted; -1: BADSTATE, -2: WRONGTYPE", Repeated: true},
-			{Name: "remaining", Type: "int", Min: 0, Max: 10000000, Text: "permits that could be granted now", Repeated: true},
-			{Name: "wait", Type: "us", Min: 0, Max: -1, Text: "granted: act then; denied: they come free then; look: for 1", Repeated: true},
-			{Name: "reset_after", Type: "us", Min: 0, Max: -1, Text: "until the bucket is full", Repeated: true},
+			{Name: "granted", Type: "int", Min: -2, Max: 10000000, Text: "permits granted; -1: BADSTATE, -2: WRONGTYPE", Each: true},
+			{Name: "remaining", Type: "int", Min: 0, Max: 10000000, Text: "permits that could be granted now", Each: true},
+			{Name: "wait", Type: "us", Min: 0, Max: -1, Text: "granted: act then; denied: they come free then; look: for 1", Each: true},
+			{Name: "reset_after", Type: "us", Min: 0, Max: -1, Text: "until the bucket is full", Each: true},
 		},
 		Errors: []ErrorReply{
 			{Code: "BADARG", Text: "an argument is not an integer in its range"},
@@ -261,7 +259,7 @@ func GCRAManyV1() Script {
 		State:      "gcra/1",
 		Layout:     "as gcra_v1",
 		Complexity: "O(K)",
-		Cost:       "one TIME, then as gcra_v1 for each of K keys",
+		Cost:       "one TIME, then as gcra_v1 for each of K subjects",
 		Redis:      "5.0",
 	}
 }
@@ -319,13 +317,13 @@ func GCRAV1() Script {
 //go:embed scripts/list_log_many_v1.lua
 var listLogManyV1Source string
 
-// ListLogManyV1 returns list_log_many v1. list_log_v1 for up to 64 subjects of one limiter in
-// one call. K is the number of keys. REPLY goes on with EACH for each key in turn. Each key is
-// decided as by list_log_v1, and twice if it is named twice. Only granted above 0 is a grant. A
-// key that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE); the others are
-// decided. If Redis refuses a command, for example by an ACL, the call ends with that error,
-// and keys before it keep their grants: too much is counted, never too little. In a cluster all
-// keys must lie in one slot: different subjects mostly do not. Granted -3: not decided and not
+// ListLogManyV1 returns list_log_many v1. list_log_v1 for up to 64 keys of one limiter in one
+// call. REPLY goes on with EACH for each key in turn. Each key is decided as by list_log_v1,
+// and twice if it is named twice. K is the number of keys. Only granted above 0 is a grant. One
+// that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE); the others are decided.
+// If Redis refuses a command, for example by an ACL, the call ends with that error, and those
+// before it keep their grants: too much is counted, never too little. In a cluster all keys
+// must lie in one slot: different subjects mostly do not. Granted -3: not decided and not
 // charged, because the keys before it have read 256 entries. Expect it in calls for more than
 // 15 keys. Ask for these keys again.
 func ListLogManyV1() Script {
@@ -335,7 +333,7 @@ func ListLogManyV1() Script {
 		File:    "list_log_many_v1.lua",
 		SHA1:    ListLogManyV1SHA1,
 		Source:  listLogManyV1Source,
-		About:   "list_log_v1 for up to 64 subjects of one limiter in one call. K is the number of keys. REPLY goes on with EACH for each key in turn. Each key is decided as by list_log_v1, and twice if it is named twice. Only granted above 0 is a grant. A key that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE); the others are decided. If Redis refuses a command, for example by an ACL, the call ends with that error, and keys before it keep their grants: too much is counted, never too little. In a cluster all keys must lie in one slot: different subjects mostly do not. Granted -3: not decided and not charged, because the keys before it have read 256 entries. Expect it in calls for more than 15 keys. Ask for these keys again.",
+		About:   "list_log_v1 for up to 64 keys of one limiter in one call. REPLY goes on with EACH for each key in turn. Each key is decided as by list_log_v1, and twice if it is named twice. K is the number of keys. Only granted above 0 is a grant. One that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE); the others are decided. If Redis refuses a command, for example by an ACL, the call ends with that error, and those before it keep their grants: too much is counted, never too little. In a cluster all keys must lie in one slot: different subjects mostly do not. Granted -3: not decided and not charged, because the keys before it have read 256 entries. Expect it in calls for more than 15 keys. Ask for these keys again.",
 		Keys: []Key{
 			{Name: "log", Pattern: "<prefix>:<limiter>:{<subject>}:ll1", Repeated: true},
 		},
@@ -348,10 +346,10 @@ func ListLogManyV1() Script {
 		},
 		Reply: []Field{
 			{Name: "now", Type: "time", Min: 0, Max: -1, Text: "the server's clock at the decision"},
-			{Name: "granted", Type: "int", Min: -3, Max: 1000, Text: "permits granted; -1: BADSTATE, -2: WRONGTYPE, -3: ask again", Repeated: true},
-			{Name: "remaining", Type: "int", Min: 0, Max: 1000000, Text: "permits that could be granted now", Repeated: true},
-			{Name: "wait", Type: "us", Min: 0, Max: -1, Text: "granted: act then; denied: they come free then; look: for 1", Repeated: true},
-			{Name: "reset_after", Type: "us", Min: 0, Max: -1, Text: "until the log is empty", Repeated: true},
+			{Name: "granted", Type: "int", Min: -3, Max: 1000, Text: "permits granted; -1: BADSTATE, -2: WRONGTYPE, -3: ask again", Each: true},
+			{Name: "remaining", Type: "int", Min: 0, Max: 1000000, Text: "permits that could be granted now", Each: true},
+			{Name: "wait", Type: "us", Min: 0, Max: -1, Text: "granted: act then; denied: they come free then; look: for 1", Each: true},
+			{Name: "reset_after", Type: "us", Min: 0, Max: -1, Text: "until the log is empty", Each: true},
 		},
 		Errors: []ErrorReply{
 			{Code: "BADARG", Text: "an argument is not an integer in its range"},
@@ -362,7 +360,7 @@ func ListLogManyV1() Script {
 		State:      "ll/1",
 		Layout:     "as list_log_v1",
 		Complexity: "O(K log N)",
-		Cost:       "one TIME, then as list_log_v1 for each of K keys",
+		Cost:       "one TIME, then as list_log_v1 for each of K subjects",
 		Redis:      "5.0",
 	}
 }
@@ -459,15 +457,14 @@ func ListLogV1() Script {
 //go:embed scripts/slice_ring_many_v1.lua
 var sliceRingManyV1Source string
 
-// SliceRingManyV1 returns slice_ring_many v1. slice_ring_v1 for up to 64 subjects of one
-// limiter in one call. REPLY goes on with EACH for each key in turn. Each key is decided as by
-// slice_ring_v1, and twice if it is named twice. Only granted above 0 is a grant. A key that
-// cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE); the others are decided. If
-// Redis refuses a command, for example by an ACL, the call ends with that error, and keys
-// before it keep their grants: too much is counted, never too little. In a cluster all keys
-// must lie in one slot: different subjects mostly do not. Granted -3: not decided and not
-// charged, because the keys before it have used up the work of a call. Expect it with more than
-// 40 new or long idle rings (2 windows of 201 slices). Ask for these keys again.
+// SliceRingManyV1 returns slice_ring_many v1. slice_ring_v1 for up to 32 keys of one limiter in
+// one call. KEYS has the rings of the first subject, then of the next. REPLY goes on with EACH
+// for each subject in turn. Each is decided as by slice_ring_v1, and twice if it is named
+// twice. Only granted above 0 is a grant. One that cannot be decided has granted -1 (BADSTATE)
+// or -2 (WRONGTYPE); the others are decided. If Redis refuses a command, for example by an ACL,
+// the call ends with that error, and those before it keep their grants: too much is counted,
+// never too little. In a cluster all keys must lie in one slot: different subjects mostly do
+// not.
 func SliceRingManyV1() Script {
 	return Script{
 		Name:    "slice_ring_many",
@@ -475,142 +472,37 @@ func SliceRingManyV1() Script {
 		File:    "slice_ring_many_v1.lua",
 		SHA1:    SliceRingManyV1SHA1,
 		Source:  sliceRingManyV1Source,
-		About:   "slice_ring_v1 for up to 64 subjects of one limiter in one call. REPLY goes on with EACH for each key in turn. Each key is decided as by slice_ring_v1, and twice if it is named twice. Only granted above 0 is a grant. A key that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE); the others are decided. If Redis refuses a command, for example by an ACL, the call ends with that error, and keys before it keep their grants: too much is counted, never too little. In a cluster all keys must lie in one slot: different subjects mostly do not. Granted -3: not decided and not charged, because the keys before it have used up the work of a call. Expect it with more than 40 new or long idle rings (2 windows of 201 slices). Ask for these keys again.",
+		About:   "slice_ring_v1 for up to 32 keys of one limiter in one call. KEYS has the rings of the first subject, then of the next. REPLY goes on with EACH for each subject in turn. Each is decided as by slice_ring_v1, and twice if it is named twice. Only granted above 0 is a grant. One that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE); the others are decided. If Redis refuses a command, for example by an ACL, the call ends with that error, and those before it keep their grants: too much is counted, never too little. In a cluster all keys must lie in one slot: different subjects mostly do not.",
 		Keys: []Key{
-			{Name: "ring", Pattern: "<prefix>:<limiter>:{<subject>}:sr1", Repeated: true},
+			{Name: "ring_i", Pattern: "<prefix>:<limiter>:{<subject>}:sr1:<slice>x<size>", Repeated: true},
 		},
-		KeyGroup: &Group{Name: "subject", Min: 1, Max: 64},
-		Args: []Field{
-			{Name: "permits", Type: "int", Min: 0, Max: 1000000000, Text: "wanted now, up to every limit; 0 only looks"},
-			{Name: "slice_i", Type: "us", Min: 1000, Max: 86400000000, Text: "length of a slice", Repeated: true},
-			{Name: "size_i", Type: "int", Min: 1, Max: 10000, Text: "number of its slices; up to 10000 in all windows", Repeated: true},
-			{Name: "limit_i", Type: "int", Min: 1, Max: 1000000000, Text: "permits in the window", Repeated: true},
-		},
-		Group: &Group{Name: "window", Min: 1, Max: 8},
-		Reply: []Field{
-			{Name: "now", Type: "time", Min: 0, Max: -1, Text: "the server's clock at the decision"},
-			{Name: "granted", Type: "int", Min: -3, Max: 1000000000, Text: "permits granted; -1: BADSTATE, -2: WRONGTYPE, -3: ask again", Repeated: true},
-			{Name: "remaining", Type: "int", Min: 0, Max: 1000000000, Text: "permits that could be granted now", Repeated: true},
-			{Name: "wait", Type: "us", Min: 0, Max: -1, Text: "until they come free (a look: 1 permit), if no one else asks", Repeated: true},
-			{Name: "reset_after", Type: "us", Min: 0, Max: -1, Text: "until all windows are empty", Repeated: true},
-			{Name: "count_i", Type: "int", Min: 0, Max: -1, Text: "permits in the window now", Repeated: true},
-		},
-		Errors: []ErrorReply{
-			{Code: "BADARG", Text: "an argument is not an integer in its range"},
-			{Code: "WRONGTYPE", Text: "granted -2: ring holds something other than a string"},
-			{Code: "BADSTATE", Text: "granted -1: ring holds a string that is not in the layout sr/1"},
-		},
-		Commands:   []string{"EXISTS", "GETRANGE", "PEXPIREAT", "SET", "SETRANGE", "TIME"},
-		State:      "sr/1",
-		Layout:     "as slice_ring_v1",
-		Complexity: "O(K W log N)",
-		Cost:       "one TIME, then as slice_ring_v1 for each of K keys",
-		Redis:      "5.0",
-	}
-}
-
-//go:embed scripts/slice_ring_report_many_v1.lua
-var sliceRingReportManyV1Source string
-
-// SliceRingReportManyV1 returns slice_ring_report_many v1. slice_ring_report_v1 for up to 64
-// subjects of one limiter in one call. K is the number of keys. REPLY goes on with EACH for
-// each key in turn. Each key is decided as by slice_ring_report_v1, and twice if it is named
-// twice. Only granted above 0 is a grant. A key that cannot be decided has granted -1
-// (BADSTATE) or -2 (WRONGTYPE); the others are decided. If Redis refuses a command, for example
-// by an ACL, the call ends with that error, and keys before it keep their grants. What is
-// reported of that key and of later ones is not counted. In a cluster all keys must lie in one
-// slot: different subjects mostly do not. Granted -3: not decided and not charged, because the
-// keys before it have used up the work of a call. Expect it with more than 40 new or long idle
-// rings (2 windows of 201 slices). Ask for these keys again, with what is reported: it was not
-// counted either.
-func SliceRingReportManyV1() Script {
-	return Script{
-		Name:    "slice_ring_report_many",
-		Version: 1,
-		File:    "slice_ring_report_many_v1.lua",
-		SHA1:    SliceRingReportManyV1SHA1,
-		Source:  sliceRingReportManyV1Source,
-		About:   "slice_ring_report_v1 for up to 64 subjects of one limiter in one call. K is the number of keys. REPLY goes on with EACH for each key in turn. Each key is decided as by slice_ring_report_v1, and twice if it is named twice. Only granted above 0 is a grant. A key that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE); the others are decided. If Redis refuses a command, for example by an ACL, the call ends with that error, and keys before it keep their grants. What is reported of that key and of later ones is not counted. In a cluster all keys must lie in one slot: different subjects mostly do not. Granted -3: not decided and not charged, because the keys before it have used up the work of a call. Expect it with more than 40 new or long idle rings (2 windows of 201 slices). Ask for these keys again, with what is reported: it was not counted either.",
-		Keys: []Key{
-			{Name: "ring", Pattern: "<prefix>:<limiter>:{<subject>}:sr1", Repeated: true},
-		},
-		KeyGroup: &Group{Name: "subject", Min: 1, Max: 64},
-		Args: []Field{
-			{Name: "permits", Type: "int", Min: 0, Max: 1000000000, Text: "wanted now, up to every limit; 0 asks for none"},
-			{Name: "reported_k", Type: "int", Min: 0, Max: 1000000000, Text: "charged in any case; with permits 0, 0 only looks", Repeated: true},
-			{Name: "slice_i", Type: "us", Min: 1000, Max: 86400000000, Text: "length of a slice", Repeated: true},
-			{Name: "size_i", Type: "int", Min: 1, Max: 10000, Text: "number of its slices; up to 10000 in all windows", Repeated: true},
-			{Name: "limit_i", Type: "int", Min: 1, Max: 1000000000, Text: "permits in the window", Repeated: true},
-		},
-		Group: &Group{Name: "window", Min: 1, Max: 8},
-		Reply: []Field{
-			{Name: "now", Type: "time", Min: 0, Max: -1, Text: "the server's clock at the decision"},
-			{Name: "granted", Type: "int", Min: -3, Max: 1000000000, Text: "permits granted; -1: BADSTATE, -2: WRONGTYPE, -3: ask again", Repeated: true},
-			{Name: "remaining", Type: "int", Min: 0, Max: 1000000000, Text: "permits that could be granted now", Repeated: true},
-			{Name: "wait", Type: "us", Min: 0, Max: -1, Text: "until they come free (permits 0: one), if no one else asks", Repeated: true},
-			{Name: "reset_after", Type: "us", Min: 0, Max: -1, Text: "until all windows are empty", Repeated: true},
-			{Name: "count_i", Type: "int", Min: 0, Max: -1, Text: "permits in the window now", Repeated: true},
-		},
-		Errors: []ErrorReply{
-			{Code: "BADARG", Text: "an argument is not an integer in its range"},
-			{Code: "WRONGTYPE", Text: "granted -2: ring holds something other than a string"},
-			{Code: "BADSTATE", Text: "granted -1: ring holds a string that is not in the layout sr/1"},
-		},
-		Commands:   []string{"EXISTS", "GETRANGE", "PEXPIREAT", "SET", "SETRANGE", "TIME"},
-		State:      "sr/1",
-		Layout:     "as slice_ring_report_v1",
-		Complexity: "O(K W log N)",
-		Cost:       "one TIME, then as slice_ring_report_v1 for each of K keys",
-		Redis:      "5.0",
-	}
-}
-
-//go:embed scripts/slice_ring_report_v1.lua
-var sliceRingReportV1Source string
-
-// SliceRingReportV1 returns slice_ring_report v1. Charges a slice_ring what is known only
-// afterwards: reported permits are counted in the current slice of every window, whatever the
-// windows hold. Then it decides about permits, as slice_ring does. The reply is about the ring
-// after the report. A window that is full because of a report denies until the report has left
-// it. After a lost reply it is unknown whether the report was counted. Sent again, it may count
-// twice; not sent again, it may not count at all.
-func SliceRingReportV1() Script {
-	return Script{
-		Name:    "slice_ring_report",
-		Version: 1,
-		File:    "slice_ring_report_v1.lua",
-		SHA1:    SliceRingReportV1SHA1,
-		Source:  sliceRingReportV1Source,
-		About:   "Charges a slice_ring what is known only afterwards: reported permits are counted in the current slice of every window, whatever the windows hold. Then it decides about permits, as slice_ring does. The reply is about the ring after the report. A window that is full because of a report denies until the report has left it. After a lost reply it is unknown whether the report was counted. Sent again, it may count twice; not sent again, it may not count at all.",
-		Keys: []Key{
-			{Name: "ring", Pattern: "<prefix>:<limiter>:{<subject>}:sr1"},
-		},
+		KeyGroup: &Group{Name: "subject", Min: 1, Max: 32},
 		Args: []Field{
 			{Name: "permits", Type: "int", Min: 0, Max: 1000000000, Text: "wanted now, up to every limit; 0 asks for none"},
 			{Name: "reported", Type: "int", Min: 0, Max: 1000000000, Text: "charged in any case; with permits 0, 0 only looks"},
 			{Name: "slice_i", Type: "us", Min: 1000, Max: 86400000000, Text: "length of a slice", Repeated: true},
-			{Name: "size_i", Type: "int", Min: 1, Max: 10000, Text: "number of its slices; up to 10000 in all windows", Repeated: true},
+			{Name: "size_i", Type: "int", Min: 1, Max: 1000, Text: "number of its slices", Repeated: true},
 			{Name: "limit_i", Type: "int", Min: 1, Max: 1000000000, Text: "permits in the window", Repeated: true},
 		},
 		Group: &Group{Name: "window", Min: 1, Max: 8},
 		Reply: []Field{
-			{Name: "granted", Type: "int", Min: 0, Max: 1000000000, Text: "permits granted: 0, or all that were asked for"},
-			{Name: "remaining", Type: "int", Min: 0, Max: 1000000000, Text: "permits that could be granted now"},
-			{Name: "wait", Type: "us", Min: 0, Max: -1, Text: "until they come free (permits 0: one), if no one else asks"},
-			{Name: "reset_after", Type: "us", Min: 0, Max: -1, Text: "until all windows are empty"},
 			{Name: "now", Type: "time", Min: 0, Max: -1, Text: "the server's clock at the decision"},
-			{Name: "count_i", Type: "int", Min: 0, Max: -1, Text: "permits in the window now", Repeated: true},
+			{Name: "granted", Type: "int", Min: -2, Max: 1000000000, Text: "permits granted; -1: BADSTATE, -2: WRONGTYPE", Each: true},
+			{Name: "remaining", Type: "int", Min: 0, Max: 1000000000, Text: "permits that could be granted now", Each: true},
+			{Name: "wait", Type: "us", Min: 0, Max: -1, Text: "until they come free (permits 0: one), if no one else asks", Each: true},
+			{Name: "reset_after", Type: "us", Min: 0, Max: -1, Text: "until the last charge has left all windows", Each: true},
+			{Name: "count_i", Type: "int", Min: 0, Max: 10000000000000, Text: "permits in the window now; charges stop at 10^13", Repeated: true, Each: true},
 		},
 		Errors: []ErrorReply{
 			{Code: "BADARG", Text: "an argument is not an integer in its range"},
-			{Code: "WRONGTYPE", Text: "ring holds something other than a string"},
-			{Code: "BADSTATE", Text: "ring holds a string that is not in the layout sr/1"},
+			{Code: "WRONGTYPE", Text: "granted -2: a ring holds something other than a string"},
+			{Code: "BADSTATE", Text: "granted -1: a ring holds a string that is not in the layout sr/1"},
 		},
-		Commands:   []string{"EXISTS", "GETRANGE", "PEXPIREAT", "SET", "SETRANGE", "TIME"},
+		Commands:   []string{"GETRANGE", "PEXPIREAT", "SET", "SETRANGE", "TIME"},
 		State:      "sr/1",
-		Layout:     "as slice_ring_v1. Reports stop counting where a window holds 7 * 10^12 permits",
-		Complexity: "O(W log N)",
-		Cost:       "as slice_ring_v1",
+		Layout:     "as slice_ring_v1",
+		Complexity: "O(K W)",
+		Cost:       "one TIME, then as slice_ring_v1 for each of K subjects",
 		Redis:      "5.0",
 	}
 }
@@ -618,12 +510,13 @@ func SliceRingReportV1() Script {
 //go:embed scripts/slice_ring_return_v1.lua
 var sliceRingReturnV1Source string
 
-// SliceRingReturnV1 returns slice_ring_return v1. Gives back permits of a slice_ring that were
-// granted and not used. In each window it lowers the slice in which they were counted, but not
-// below 0. Nothing goes back in a window that this slice has left, or where it is too far back:
-// the windows together may go back 1000 slices. Give back no more than was granted, once: more
-// takes permits of others. After a lost reply, do not send it again. If the ring was deleted
-// and filled again in that slice, it gives back permits of others.
+// SliceRingReturnV1 returns slice_ring_return v1. Gives back permits that slice_ring granted
+// and that were not used. Name the windows of that grant: in each, the slice of its moment is
+// lowered by what goes back, but not below 0. Nothing goes back in a window that this slice has
+// left, or once 1000 slices have passed in all windows together. Give back no more than was
+// granted, once: more takes permits of others. After a lost reply, do not send it again. A
+// grant made while the clock was behind is counted in the slice of the last charge: of its
+// permits go back as many as the slice of its moment holds.
 func SliceRingReturnV1() Script {
 	return Script{
 		Name:    "slice_ring_return",
@@ -631,27 +524,30 @@ func SliceRingReturnV1() Script {
 		File:    "slice_ring_return_v1.lua",
 		SHA1:    SliceRingReturnV1SHA1,
 		Source:  sliceRingReturnV1Source,
-		About:   "Gives back permits of a slice_ring that were granted and not used. In each window it lowers the slice in which they were counted, but not below 0. Nothing goes back in a window that this slice has left, or where it is too far back: the windows together may go back 1000 slices. Give back no more than was granted, once: more takes permits of others. After a lost reply, do not send it again. If the ring was deleted and filled again in that slice, it gives back permits of others.",
+		About:   "Gives back permits that slice_ring granted and that were not used. Name the windows of that grant: in each, the slice of its moment is lowered by what goes back, but not below 0. Nothing goes back in a window that this slice has left, or once 1000 slices have passed in all windows together. Give back no more than was granted, once: more takes permits of others. After a lost reply, do not send it again. A grant made while the clock was behind is counted in the slice of the last charge: of its permits go back as many as the slice of its moment holds.",
 		Keys: []Key{
-			{Name: "ring", Pattern: "<prefix>:<limiter>:{<subject>}:sr1"},
+			{Name: "ring_i", Pattern: "<prefix>:<limiter>:{<subject>}:sr1:<slice>x<size>", Repeated: true},
 		},
 		Args: []Field{
 			{Name: "moment", Type: "time", Min: 0, Max: 9007199254740991, Text: "when they were granted: REPLY[5], now, of slice_ring"},
 			{Name: "permits", Type: "int", Min: 1, Max: 1000000000, Text: "to give back"},
+			{Name: "slice_i", Type: "us", Min: 1000, Max: 86400000000, Text: "length of a slice", Repeated: true},
+			{Name: "size_i", Type: "int", Min: 1, Max: 1000, Text: "number of its slices", Repeated: true},
 		},
+		Group: &Group{Name: "window", Min: 1, Max: 8},
 		Reply: []Field{
 			{Name: "returned", Type: "int", Min: 0, Max: 1000000000, Text: "permits given back, in the window that held most of them"},
 		},
 		Errors: []ErrorReply{
 			{Code: "BADARG", Text: "an argument is not an integer in its range"},
-			{Code: "WRONGTYPE", Text: "ring holds something other than a string"},
-			{Code: "BADSTATE", Text: "ring holds a string that is not in the layout sr/1"},
+			{Code: "WRONGTYPE", Text: "a ring holds something other than a string"},
+			{Code: "BADSTATE", Text: "a ring holds a string that is not in the layout sr/1"},
 		},
-		Commands:   []string{"EXISTS", "GETRANGE", "SETRANGE"},
+		Commands:   []string{"GETRANGE", "SETRANGE"},
 		State:      "sr/1",
-		Layout:     "slice_ring's: the shifts and the totals of the later slices fall by what is given back; the links and the expiry stay",
+		Layout:     "slice_ring's: the total charged and the totals before later slices fall by what goes back; the time of the last charge and the expiry stay",
 		Complexity: "O(N)",
-		Cost:       "N is the number of slices since the grant, at most 1000. Giving back reads and writes their cells",
+		Cost:       "N is the number of slices since the grant, at most 1000. Reads and writes their cells",
 		Redis:      "5.0",
 	}
 }
@@ -660,13 +556,12 @@ func SliceRingReturnV1() Script {
 var sliceRingV1Source string
 
 // SliceRingV1 returns slice_ring v1. The time-slice ring: permits counted by slice of time, in
-// up to 8 windows, each with slices of its own, all granted or none. No interval of (size_i -
-// 1) * slice_i holds more than limit_i: to cover a window w, ask for w / slice_i + 1 slices. A
-// window that is new to the ring starts with what another one holds of its time: the shortest
-// that is as long, or else the longest. That is taken as granted at the last grant. So a new
-// longer window counts too little until it has passed once. A ring keeps at most 8 windows and
-// 10000 slices: beyond that it forgets all windows but those of the call. It does not book
-// ahead. A denied call writes nothing.
+// 1 to 8 windows, all granted or none. Each window is a ring of its own, in a key of its own: a
+// call counts only in the windows that it names, and a new one begins empty. Grants never let
+// the current slice and the size_i - 1 before it hold more than limit_i, so no interval of
+// (size_i - 1) * slice_i does: to cover a time t, ask for t / slice_i + 1 slices. What is
+// reported is charged first, whatever the windows hold. A denied call that reports nothing
+// writes nothing. It does not book ahead.
 func SliceRingV1() Script {
 	return Script{
 		Name:    "slice_ring",
@@ -674,35 +569,36 @@ func SliceRingV1() Script {
 		File:    "slice_ring_v1.lua",
 		SHA1:    SliceRingV1SHA1,
 		Source:  sliceRingV1Source,
-		About:   "The time-slice ring: permits counted by slice of time, in up to 8 windows, each with slices of its own, all granted or none. No interval of (size_i - 1) * slice_i holds more than limit_i: to cover a window w, ask for w / slice_i + 1 slices. A window that is new to the ring starts with what another one holds of its time: the shortest that is as long, or else the longest. That is taken as granted at the last grant. So a new longer window counts too little until it has passed once. A ring keeps at most 8 windows and 10000 slices: beyond that it forgets all windows but those of the call. It does not book ahead. A denied call writes nothing.",
+		About:   "The time-slice ring: permits counted by slice of time, in 1 to 8 windows, all granted or none. Each window is a ring of its own, in a key of its own: a call counts only in the windows that it names, and a new one begins empty. Grants never let the current slice and the size_i - 1 before it hold more than limit_i, so no interval of (size_i - 1) * slice_i does: to cover a time t, ask for t / slice_i + 1 slices. What is reported is charged first, whatever the windows hold. A denied call that reports nothing writes nothing. It does not book ahead.",
 		Keys: []Key{
-			{Name: "ring", Pattern: "<prefix>:<limiter>:{<subject>}:sr1"},
+			{Name: "ring_i", Pattern: "<prefix>:<limiter>:{<subject>}:sr1:<slice>x<size>", Repeated: true},
 		},
 		Args: []Field{
-			{Name: "permits", Type: "int", Min: 0, Max: 1000000000, Text: "wanted now, up to every limit; 0 only looks"},
+			{Name: "permits", Type: "int", Min: 0, Max: 1000000000, Text: "wanted now, up to every limit; 0 asks for none"},
+			{Name: "reported", Type: "int", Min: 0, Max: 1000000000, Text: "charged in any case; with permits 0, 0 only looks"},
 			{Name: "slice_i", Type: "us", Min: 1000, Max: 86400000000, Text: "length of a slice", Repeated: true},
-			{Name: "size_i", Type: "int", Min: 1, Max: 10000, Text: "number of its slices; up to 10000 in all windows", Repeated: true},
+			{Name: "size_i", Type: "int", Min: 1, Max: 1000, Text: "number of its slices", Repeated: true},
 			{Name: "limit_i", Type: "int", Min: 1, Max: 1000000000, Text: "permits in the window", Repeated: true},
 		},
 		Group: &Group{Name: "window", Min: 1, Max: 8},
 		Reply: []Field{
 			{Name: "granted", Type: "int", Min: 0, Max: 1000000000, Text: "permits granted: 0, or all that were asked for"},
 			{Name: "remaining", Type: "int", Min: 0, Max: 1000000000, Text: "permits that could be granted now"},
-			{Name: "wait", Type: "us", Min: 0, Max: -1, Text: "until they come free (a look: 1 permit), if no one else asks"},
-			{Name: "reset_after", Type: "us", Min: 0, Max: -1, Text: "until all windows are empty"},
+			{Name: "wait", Type: "us", Min: 0, Max: -1, Text: "until they come free (permits 0: one), if no one else asks"},
+			{Name: "reset_after", Type: "us", Min: 0, Max: -1, Text: "until the last charge has left all windows"},
 			{Name: "now", Type: "time", Min: 0, Max: -1, Text: "the server's clock at the decision"},
-			{Name: "count_i", Type: "int", Min: 0, Max: -1, Text: "permits in the window now", Repeated: true},
+			{Name: "count_i", Type: "int", Min: 0, Max: 10000000000000, Text: "permits in the window now; charges stop at 10^13", Repeated: true},
 		},
 		Errors: []ErrorReply{
 			{Code: "BADARG", Text: "an argument is not an integer in its range"},
-			{Code: "WRONGTYPE", Text: "ring holds something other than a string"},
-			{Code: "BADSTATE", Text: "ring holds a string that is not in the layout sr/1"},
+			{Code: "WRONGTYPE", Text: "a ring holds something other than a string"},
+			{Code: "BADSTATE", Text: "a ring holds a string that is not in the layout sr/1"},
 		},
-		Commands:   []string{"EXISTS", "GETRANGE", "PEXPIREAT", "SET", "SETRANGE", "TIME"},
+		Commands:   []string{"GETRANGE", "PEXPIREAT", "SET", "SETRANGE", "TIME"},
 		State:      "sr/1",
-		Layout:     "A header: number of sections in 1 byte, time of the last grant in 7, total granted in 6. Then 20 bytes for each section, one for each slice_i and size_i that was asked for: slice in 5, size in 2, shift in 6, and 7 with the cell of the oldest slice in its window. A section's own total is total + shift. Then the cells of the sections, size of 7 bytes each. Slice number s begins at s * slice; its cell is at index s % size: 44 bits with the section's total before s, and 12 bits, the link: s' % 4096, where s' is the first slice from s on with permits. Big-endian. Void if the last grant is more than the longest window and 60 s ahead of the clock. Expires when the last slice has left all sections. A key may have one more part, the age of leases in us",
-		Complexity: "O(W log N)",
-		Cost:       "TIME, GETRANGE, and one more for each of the W windows whose slice has changed; a denial searches the N slices of a window by three links, then by halving. A grant writes a cell for each slice since the last grant, and with a new window the whole ring",
+		Layout:     "Big-endian integers: the time of the last charge in 7 bytes, the total charged in 6, the total before the oldest slice of the window then in 6; and size cells of 6. Slice s begins at s * slice; cell s % size has the total before it. Totals wrap at 2^48. A clock behind the last charge stands still there; where it is more than the window and 60 s behind, the ring counts as empty. So does an empty string. Expires when the last charge has left",
+		Complexity: "O(W)",
+		Cost:       "TIME, and for each of W windows GETRANGE and SETRANGE. In a new slice GETRANGE, PEXPIREAT, and a cell for each slice since the last charge. A denial reads all cells of full windows",
 		Redis:      "5.0",
 	}
 }
@@ -896,7 +792,7 @@ func ZSetLogV1() Script {
 // of them.
 func Libraries() []Library {
 	return []Library{
-		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "55f6812a63268500a8d875ecc5444bea2118ab77", Source: sluiceV1Source},
+		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "070fe2c2d3743bed9b76e37bfb99efa963786bea", Source: sluiceV1Source},
 	}
 }
 

@@ -74,11 +74,11 @@ type Script struct {
 	Source  string // the bytes of the file
 	About   string // what it is and what it guarantees
 
-	Keys     []Key
-	KeyGroup *Group  // nil if no key is repeated
-	Args     []Field // those of KeyGroup come behind those that are not repeated, those of Group last
-	Group    *Group  // nil if no argument is repeated
-	Reply    []Field // repeated fields come last
+	Keys     []Key   // those of Group come first
+	Group    *Group  // nil if nothing is repeated for each window
+	KeyGroup *Group  // nil if the script decides about one subject
+	Args     []Field // those of Group come last
+	Reply    []Field // those of each subject come last, and those of Group behind them
 
 	Errors     []ErrorReply
 	Commands   []string // commands it calls, sorted; an ACL must allow these and EVALSHA
@@ -94,7 +94,8 @@ type Key struct {
 	Name    string
 	Pattern string // "<prefix>:<limiter>:{<subject>}:gcra1"
 
-	// A repeated key occurs once for each member of KeyGroup: the call decides about several subjects.
+	// A repeated key occurs once for each member of Group, of KeyGroup, or of Group for each member of KeyGroup. The
+	// name of a key of Group ends in _i.
 	Repeated bool
 }
 
@@ -116,14 +117,15 @@ type Field struct {
 
 	Text string
 
-	// Repeated fields occur once for each member of Group, or of KeyGroup: first all fields of the first member, then
-	// of the second. Names of Group end in _i, arguments of KeyGroup in _k. In errors a number replaces the letter:
-	// BADARG slices_2. Arguments of Group come behind those of all members of KeyGroup. In a reply with both groups,
-	// each member of KeyGroup has its fields, and then those of all members of Group.
+	// Repeated fields occur once for each member of Group: first all fields of the first member, then of the second.
+	// Their names end in _i. In errors a number replaces the letter: BADARG slice_2.
 	Repeated bool
+
+	// Each is set on replies that occur once for each member of KeyGroup. Those of Group follow the others of a subject.
+	Each bool
 }
 
-// A Group says how many times the repeated fields or keys may occur.
+// A Group says how many windows or subjects a call may have. KeyGroup.Max is the largest number of keys.
 type Group struct {
 	Name     string
 	Min, Max int

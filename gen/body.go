@@ -51,8 +51,8 @@ type scope struct {
 	outer  *scope
 }
 
-// A local may hold a key's name or a result of redis.pcall.
-type local struct{ key, caught bool }
+// A local may hold a key's name, the table of them, or a result of redis.pcall.
+type local struct{ key, keys, caught bool }
 
 func (b *body) note(err error) {
 	if err != nil {
@@ -153,7 +153,7 @@ func (b *body) localAssign(s *ast.LocalAssignStmt) {
 	for i, name := range s.Names {
 		var l local
 		if i < len(s.Exprs) {
-			l = local{key: b.isKey(s.Exprs[i]), caught: b.redisMember(s.Exprs[i]) == "pcall"}
+			l = local{key: b.isKey(s.Exprs[i]), keys: b.isKeys(s.Exprs[i]), caught: b.redisMember(s.Exprs[i]) == "pcall"}
 		}
 		b.scope.locals[name] = l
 	}
@@ -164,7 +164,7 @@ func (b *body) decide(f *ast.FunctionExpr) {
 	b.shared = b.scope
 	b.scoped(f.ParList.Names, func() {
 		for _, name := range f.ParList.Names[:min(1, len(f.ParList.Names))] {
-			b.scope.locals[name] = local{key: true}
+			b.scope.locals[name] = local{key: b.script.Group == nil, keys: b.script.Group != nil}
 		}
 		for _, s := range f.Stmts {
 			b.statement(s)
@@ -203,7 +203,7 @@ func (b *body) assigned(target ast.Expr) {
 	if !isLocal {
 		b.refuse(target, "global %s is written, want a local", ident.Value)
 	}
-	if l.key {
+	if l.key || l.keys {
 		b.refuse(target, "key %s is written, want it unchanged", ident.Value)
 	}
 	if isLocal && b.keptForNext(ident.Value) {

@@ -30,8 +30,11 @@ func (b *body) call(e *ast.FuncCallExpr) {
 	b.expressions(e.Args...)
 }
 
-// redisMember returns the function of redis that an expression calls, or "".
+// redisMember returns the function of redis that an expression calls, possibly behind an "and"; or "".
 func (b *body) redisMember(expr ast.Expr) string {
+	if and, ok := expr.(*ast.LogicalOpExpr); ok && and.Operator == "and" {
+		expr = and.Rhs
+	}
 	e, ok := expr.(*ast.FuncCallExpr)
 	if !ok {
 		return ""
@@ -84,7 +87,7 @@ func (b *body) isKey(expr ast.Expr) bool {
 		l, _ := b.lookup(e.Value)
 		return l.key
 	case *ast.AttrGetExpr:
-		return b.global(e.Object, "KEYS")
+		return b.isKeys(e.Object)
 	case *ast.LogicalOpExpr:
 		return b.isKey(e.Rhs) && (e.Operator == "and" || b.isKey(e.Lhs))
 	}
@@ -105,4 +108,14 @@ func (b *body) time(e ast.Expr) {
 	if b.blocks > 1 {
 		b.refuse(e, "TIME is called in a block, want it outside all blocks, so that it always runs once")
 	}
+}
+
+// isKeys reports whether an expression is KEYS, or a local of it.
+func (b *body) isKeys(expr ast.Expr) bool {
+	ident, ok := expr.(*ast.IdentExpr)
+	if !ok {
+		return false
+	}
+	l, isLocal := b.lookup(ident.Value)
+	return l.keys || !isLocal && ident.Value == "KEYS"
 }

@@ -97,8 +97,6 @@ func (s *script) Charges() (lines []string) {
 		switch name {
 		case "permits", "reported":
 			lines = append(lines, fmt.Sprintf(`%s"BADARG %s: want 0") end`, over, name))
-		case "reported_k":
-			lines = append(lines, "for k = 1, #KEYS do", `  `+over+`"BADARG reported_" .. k .. ": want 0") end`, "end")
 		}
 	}
 	if at := slices.Index(args, "id"); len(lines) == 0 {

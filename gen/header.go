@@ -15,24 +15,22 @@ import (
 //	--
 //	-- <3 to 8 lines of prose>
 //	--
-//	-- KEYS[1]     <name>       <pattern>                  one or more; or, in a script for many keys (see many.go):
-//	-- GROUP[k]    <name>       <min>..<max>               number of keys
-//	-- KEYS[k]     <name>       <pattern>
+//	-- GROUP[k]    <name>       <min>..<max>               in a script for many keys (see many.go): its subjects
+//	-- GROUP[i]    <name>       <min>..<max>               at most one: how often the rows with an i come
+//	-- KEYS[1]     <name>       <pattern>                  one or more; with GROUP[i] first its keys, one a member, and
+//	-- KEYS[i]     <name>_i     <pattern>                  behind them others, counted from the number of its members:
+//	-- KEYS[W+1]   <name>       <pattern>                  W for a group of windows
+//	-- KEYS[k]     <name>       <pattern>                  in a script for many keys, one a subject
+//	-- KEYS[ki]    <name>_i     <pattern>                  or one a member of the group, subject by subject
 //	--
-//	-- GROUP[i]    <name>       <min>..<max>               at most one: how often the last rows come, which have an i
 //	-- ARGV[1]     <name>       <type> <range> <text>      one or more, type int, us, time or str
-//	-- ARGV[2i]    <name>_i     <type> <range> <text>      with a GROUP: one or more, here two
+//	-- ARGV[2i]    <name>_i     <type> <range> <text>      with GROUP[i]: one or more, here two
 //	-- ARGV[2i+1]  <name>_i     <type> <range> <text>
-//	                                                       or, where each of K keys has one of its own, in this form:
-//	-- ARGV[1]      <name>      <type> <range> <text>      names begin one column later
-//	-- ARGV[k+1]    <name>_k    <type> <range> <text>      the one of each key
-//	-- ARGV[K+2i]   <name>_i    <type> <range> <text>      with a GROUP: behind those of all keys
-//	-- ARGV[K+2i+1] <name>_i    <type> <range> <text>
 //	--
 //	-- REPLY[1]    <name>       <type> <range> <text>      one or more, type int, us or time
-//	-- REPLY[5+i]  <name>_i     int    <range> <text>      with a GROUP: at most one
-//	-- EACH[1]     <name>       <type> <range> <text>      for many keys: one or more, which follow for each key
-//	-- EACH[4+i]   <name>_i     int    <range> <text>      with a GROUP too: at most one
+//	-- REPLY[5+i]  <name>_i     int    <range> <text>      with GROUP[i]: at most one
+//	-- EACH[1]     <name>       <type> <range> <text>      for many keys: one or more, which follow for each subject
+//	-- EACH[4+i]   <name>_i     int    <range> <text>      with GROUP[i] too: at most one
 //	--
 //	-- ERROR       <CODE>       <text>                     one or more
 //	--
@@ -51,9 +49,8 @@ const (
 )
 
 var (
-	keyArgPattern   = regexp.MustCompile(`^-- ARGV\[k`)
-	groupArgPattern = regexp.MustCompile(`^-- ARGV\[(K\+)?\d+i`)
-	memberPattern   = regexp.MustCompile(`[ik]`)
+	groupArgPattern = regexp.MustCompile(`^-- ARGV\[\d+i`)
+	memberPattern   = regexp.MustCompile(`i`)
 
 	titlePattern   = regexp.MustCompile(`^-- ([a-z][a-z0-9]*(?:_[a-z0-9]+)*) v([1-9][0-9]*)$`)
 	namePattern    = regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*$`)
@@ -62,16 +59,16 @@ var (
 	statePattern   = regexp.MustCompile(`^([a-z]+)/([1-9][0-9]*)$`)
 	orderPattern   = regexp.MustCompile(`^O\([A-Za-z0-9 ^*+]+\)$`)
 	versionPattern = regexp.MustCompile(`^[1-9][0-9]*\.[0-9]+$`)
-	partsPattern   = regexp.MustCompile(`^(:([a-z]+|<[a-z]+>))*$`)
+	partsPattern   = regexp.MustCompile(`^(:([a-z]+|<[a-z]+>(x<[a-z]+>)?))*$`)
 )
 
 // parseHeader parses the header of a script. file is its path, for messages.
 func parseHeader(file, source string) (*script, error) {
-	h := &header{file: file, lines: strings.Split(source, "\n"), names: nameColumn, script: &script{Source: source}}
+	h := &header{file: file, lines: strings.Split(source, "\n"), script: &script{Source: source}}
 	steps := []func() error{
 		h.title, h.separator, h.prose, h.separator,
-		h.keys, h.separator,
-		h.group, h.args, h.separator,
+		h.groups, h.keys, h.separator,
+		h.args, h.separator,
 		h.reply, h.separator,
 		h.errors, h.separator,
 		h.states, h.complexity, h.redis, h.end,
@@ -89,7 +86,6 @@ type header struct {
 	file   string
 	lines  []string
 	next   int // index of the next line
-	names  int // the column of names
 	script *script
 }
 
@@ -145,51 +141,64 @@ func (h *header) prose() error {
 	return nil
 }
 
-func (h *header) keys() error {
-	if h.word() == "GROUP" {
-		return h.manyKeys()
+// groups parses the rows that say how many subjects and members there are.
+func (h *header) groups() (err error) {
+	if h.firstColumn() == "GROUP[k]" {
+		if h.script.KeyGroup, err = h.groupRow("GROUP[k]"); err != nil {
+			return err
+		}
 	}
+	if h.word() == "GROUP" {
+		h.script.Group, err = h.groupRow("GROUP[i]")
+	}
+	return err
+}
+
+func (h *header) keys() error {
 	return h.rows("KEYS", func() error {
 		cells, err := h.cells(column{nameColumn, "a name"}, column{thirdColumn, "a key pattern"})
 		if err != nil {
 			return err
 		}
-		if err := h.index("KEYS", cells[0], fmt.Sprintf("KEYS[%d]", len(h.script.Keys)+1)); err != nil {
+		if err := h.index("KEYS", cells[0], h.keyIndices()...); err != nil {
 			return err
 		}
-		if err := h.name(cells[1], "", keyNames(h.script)); err != nil {
+		member := memberPattern.FindString(cells[0])
+		if err := h.name(cells[1], member, append(keyNames(h.script), h.groupNames()...)); err != nil {
 			return err
 		}
-		h.script.Keys = append(h.script.Keys, key{cells[1], cells[2], false, h.at(thirdColumn)})
+		repeated := member != "" || h.script.KeyGroup != nil
+		h.script.Keys = append(h.script.Keys, key{cells[1], cells[2], repeated, h.at(thirdColumn)})
 		h.next++
 		return nil
 	})
 }
 
-func (h *header) manyKeys() (err error) {
-	if h.script.KeyGroup, err = h.groupRow("GROUP[k]"); err != nil {
-		return err
+// keyIndices returns the first column that the next row of keys has; none if there must be no further one.
+func (h *header) keyIndices() []string {
+	n, group, subjects := len(h.script.Keys), h.script.Group, h.script.KeyGroup
+	switch {
+	case subjects != nil && n > 0:
+		return nil
+	case subjects != nil && group != nil:
+		return []string{"KEYS[ki]"}
+	case subjects != nil:
+		return []string{"KEYS[k]"}
+	case group != nil && n == 0:
+		return []string{"KEYS[i]"}
+	case group != nil:
+		return []string{fmt.Sprintf("KEYS[%s+%d]", strings.ToUpper(group.Name[:1]), n)}
 	}
-	cells, err := h.row("KEYS", column{nameColumn, "a name"}, column{thirdColumn, "a key pattern"})
-	if err != nil {
-		return err
-	}
-	if err := h.index("KEYS", cells[0], "KEYS[k]"); err != nil {
-		return err
-	}
-	if err := h.name(cells[1], "", []string{h.script.KeyGroup.Name}); err != nil {
-		return err
-	}
-	h.script.Keys = []key{{cells[1], cells[2], true, h.at(thirdColumn)}}
-	h.next++
-	return nil
+	return []string{fmt.Sprintf("KEYS[%d]", n+1)}
 }
 
-func (h *header) group() (err error) {
-	if h.word() == "GROUP" {
-		h.script.Group, err = h.groupRow("GROUP[i]")
+func (h *header) groupNames() (names []string) {
+	for _, g := range []*group{h.script.KeyGroup, h.script.Group} {
+		if g != nil {
+			names = append(names, g.Name)
+		}
 	}
-	return err
+	return names
 }
 
 func (h *header) groupRow(index string) (*group, error) {
@@ -200,11 +209,7 @@ func (h *header) groupRow(index string) (*group, error) {
 	if err := h.index("GROUP", cells[0], index); err != nil {
 		return nil, err
 	}
-	taken := keyNames(h.script)
-	if g := h.script.KeyGroup; g != nil {
-		taken = append(taken, g.Name)
-	}
-	if err := h.name(cells[1], "", taken); err != nil {
+	if err := h.name(cells[1], "", h.groupNames()); err != nil {
 		return nil, err
 	}
 	least, most, err := h.bounds(cells[2], thirdColumn, false)
@@ -216,16 +221,12 @@ func (h *header) groupRow(index string) (*group, error) {
 }
 
 func (h *header) args() error {
-	if h.script.KeyGroup != nil && h.argRows(keyArgPattern) > 0 {
-		h.names++
-		defer func() { h.names-- }()
-	}
 	err := h.rows("ARGV", func() error {
 		f, err := h.field(h.argIndices(), argNames(h.script), "int", "us", "time", "str")
 		h.script.Args = append(h.script.Args, f)
 		return err
 	})
-	if err == nil && h.script.Group != nil && len(inGroup(h.script.Args)) == 0 {
+	if err == nil && h.script.Group != nil && len(repeated(h.script.Args)) == 0 {
 		return h.want(strings.Join(h.argIndices(), " or "))
 	}
 	return err
@@ -233,58 +234,51 @@ func (h *header) args() error {
 
 // argIndices returns the first columns that the next row of arguments may have.
 func (h *header) argIndices() (indices []string) {
-	args, ofKey, ofGroup := h.script.Args, field{Name: "_k", Repeated: true}, field{Name: "_i", Repeated: true}
+	args := h.script.Args
 	add := func(next field, n int) {
 		places := argPlaces(slices.Concat(args, slices.Repeat([]field{next}, n)))
 		indices = append(indices, headerIndex(places[len(args)]))
 	}
 	if len(repeated(args)) == 0 {
 		add(field{}, 1)
-		if h.script.KeyGroup != nil {
-			add(ofKey, 1)
-		}
 	}
 	if h.script.Group != nil && len(plain(args)) > 0 {
-		add(ofGroup, max(h.argRows(groupArgPattern), 1))
+		add(field{Repeated: true}, max(h.groupArgRows(), 1))
 	}
 	return indices
 }
 
-// argRows counts the rows of arguments that are left and match a pattern.
-func (h *header) argRows(pattern *regexp.Regexp) (n int) {
+// groupArgRows counts the rows of arguments of the group that are left.
+func (h *header) groupArgRows() (n int) {
 	for _, line := range h.lines[h.next:] {
 		if !strings.HasPrefix(line, "-- ARGV") && !strings.HasPrefix(line, "--  ") {
 			break
 		}
-		if pattern.MatchString(line) {
+		if groupArgPattern.MatchString(line) {
 			n++
 		}
 	}
 	return n
 }
 
-// argPlaces are the places of arguments in ARGV, as Lua: first of those alone, then of each key's, then of the group's.
+// argPlaces are the places of arguments in ARGV, as Lua: first of those alone, then of the group's.
 func argPlaces(args []field) (places []string) {
-	alone, own, all := len(plain(args)), len(ofKeys(args)), len(inGroup(args))
+	alone, each := len(plain(args)), len(repeated(args))
 	for i := range alone {
 		places = append(places, strconv.Itoa(i+1))
 	}
-	keys := ""
-	for i := range own {
-		places, keys = append(places, memberPlace("k", own, alone+i)), "#KEYS + "
-	}
-	for i := range all {
-		places = append(places, keys+memberPlace("i", all, alone+i))
+	for i := range each {
+		places = append(places, memberPlace(each, alone+i))
 	}
 	return places
 }
 
-// memberPlace is the place of an argument of member n, of which each has so many arguments. So many others stand before
+// memberPlace is the place of an argument of member i, of which each has so many arguments. So many others stand before
 // that of the first.
-func memberPlace(n string, each, before int) string {
-	formula := n
+func memberPlace(each, before int) string {
+	formula := "i"
 	if each > 1 {
-		formula = fmt.Sprintf("%d * %s", each, n)
+		formula = fmt.Sprintf("%d * i", each)
 	}
 	switch c := before + 1 - each; {
 	case c > 0:
@@ -297,7 +291,7 @@ func memberPlace(n string, each, before int) string {
 
 // headerIndex is a place in ARGV as a header has it.
 func headerIndex(place string) string {
-	return "ARGV[" + strings.NewReplacer(" ", "", "*", "", "#KEYS", "K").Replace(place) + "]"
+	return "ARGV[" + strings.NewReplacer(" ", "", "*", "").Replace(place) + "]"
 }
 
 func (h *header) reply() error {
@@ -312,7 +306,7 @@ func (h *header) replies(word string) error {
 	first := len(h.script.Reply)
 	return h.rows(word, func() error {
 		f, err := h.field(h.replyIndices(word, first), fieldNames(h.script.Reply), "int", "us", "time")
-		f.Repeated = f.Repeated || word == "EACH"
+		f.Each = word == "EACH"
 		h.script.Reply = append(h.script.Reply, f)
 		return err
 	})
@@ -321,7 +315,7 @@ func (h *header) replies(word string) error {
 // replyIndices returns the first columns that the next row may have. Rows of this word begin behind the first replies.
 func (h *header) replyIndices(word string, first int) []string {
 	rows := h.script.Reply[first:]
-	alone := len(rows) - len(inGroup(rows))
+	alone := len(plain(rows))
 	if len(rows) > alone {
 		return nil
 	}
@@ -430,12 +424,16 @@ func (h *header) keyStarts() (starts []string) {
 
 // word returns the first column of the next line without its index.
 func (h *header) word() string {
+	word, _, _ := strings.Cut(h.firstColumn(), "[")
+	return word
+}
+
+func (h *header) firstColumn() string {
 	words := strings.Fields(strings.TrimPrefix(h.line(), "--"))
 	if len(words) == 0 {
 		return ""
 	}
-	word, _, _ := strings.Cut(words[0], "[")
-	return word
+	return words[0]
 }
 
 // rows parses one or more rows that begin with word.
@@ -485,7 +483,7 @@ func (h *header) cells(columns ...column) ([]string, error) {
 }
 
 func (h *header) field(indices, names []string, types ...string) (f field, err error) {
-	cells, err := h.cells(column{h.names, "a name"}, column{thirdColumn, "a type"},
+	cells, err := h.cells(column{nameColumn, "a name"}, column{thirdColumn, "a type"},
 		column{rangeColumn, "a range"}, column{textColumn, "a text"})
 	if err != nil {
 		return f, err
@@ -503,7 +501,7 @@ func (h *header) field(indices, names []string, types ...string) (f field, err e
 	if !slices.Contains(types, cells[2]) {
 		return f, refuse(h.at(thirdColumn), "type %q, want %s", cells[2], strings.Join(types, ", "))
 	}
-	f.Name, f.Type, f.at = cells[1], cells[2], h.at(h.names)
+	f.Name, f.Type, f.at = cells[1], cells[2], h.at(nameColumn)
 	if f.Min, f.Max, err = h.bounds(cells[3], rangeColumn, h.word() != "ARGV"); err != nil {
 		return f, err
 	}
@@ -521,18 +519,16 @@ func (h *header) index(word, found string, wanted ...string) error {
 	return refuse(h.at(wordColumn), "found %s, want %s", found, strings.Join(wanted, " or "))
 }
 
-// name checks a name. It ends in i or k if each member has one, with that letter for the member. No two may be equal.
+// name checks a name. It ends in _i if the index has an i: each member of the group has one. No two may be equal.
 func (h *header) name(name, member string, names []string) error {
 	if !namePattern.MatchString(name) {
-		return refuse(h.at(h.names), "name %q, want lower-case words joined by _", name)
+		return refuse(h.at(nameColumn), "name %q, want lower-case words joined by _", name)
 	}
-	for _, letter := range []string{"i", "k"} {
-		if (letter == member) != strings.HasSuffix(name, "_"+letter) {
-			return refuse(h.at(h.names), "name %q, want the ending _%s where the index has %[2]s, and only there", name, letter)
-		}
+	if (member != "") != strings.HasSuffix(name, "_i") {
+		return refuse(h.at(nameColumn), "name %q, want the ending _i where the index has i, and only there", name)
 	}
 	if slices.Contains(names, name) {
-		return refuse(h.at(h.names), "name %q is taken, want another", name)
+		return refuse(h.at(nameColumn), "name %q is taken, want another", name)
 	}
 	return nil
 }

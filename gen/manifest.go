@@ -60,7 +60,7 @@ type manifestScript struct {
 	SHA1       string          `json:"sha1"`
 	SHA256     string          `json:"sha256"`
 	About      string          `json:"about"`
-	Keys       []manifestKey   `json:"keys"` // of many subjects: in the group
+	Keys       []manifestKey   `json:"keys"` // those that are not repeated: in KEYS behind the group's
 	Arguments  []manifestField `json:"arguments"`
 	Reply      []manifestField `json:"reply"`
 	Group      *manifestGroup  `json:"group,omitempty"`
@@ -104,9 +104,9 @@ type manifestField struct {
 	Text string `json:"text"`
 }
 
-// A manifestGroup holds the repeated keys, arguments and replies. They occur min to max times. A group inside that of
-// the keys has arguments that are the same for all keys and come behind those of all keys, and replies that follow those
-// of each key.
+// A manifestGroup holds the repeated keys, arguments and replies. They occur min to max times. A group inside the one of
+// subjects has its keys for each subject, arguments that are the same for all subjects, and replies that follow the
+// other replies of each subject.
 type manifestGroup struct {
 	Name      string          `json:"name"`
 	Min       int64           `json:"min"`
@@ -164,17 +164,18 @@ func manifestOf(s *script) manifestScript {
 	m := manifestScript{
 		Name: s.Name, Version: s.Version, File: s.File(), SHA1: s.SHA1(), SHA256: sha256Hex([]byte(s.Source)),
 		About: s.Prose(), Keys: manifestKeys(s.Keys), Rules: rules(s), Errors: s.Errors,
-		Arguments: manifestFields(plain(s.Args)), Reply: manifestFields(plain(s.Reply)),
+		Arguments: manifestFields(plain(s.Args)), Reply: manifestFields(common(s.Reply)),
 		Commands: s.Commands, State: s.State(), Layout: s.Layout(),
 		Complexity: s.Cost.Order, Cost: s.Cost.Text, Redis: s.Redis,
 	}
 	if g := s.Group; g != nil {
-		args, reply := manifestFields(inGroup(s.Args)), manifestFields(inGroup(s.Reply))
-		m.Group = &manifestGroup{g.Name, g.Min, g.Max, nil, args, reply, nil}
+		m.Group = &manifestGroup{Name: g.Name, Min: g.Min, Max: g.Max, Keys: m.Keys[:1],
+			Arguments: manifestFields(repeated(s.Args)), Reply: manifestFields(repeated(s.Reply))}
+		m.Keys = m.Keys[1:]
 	}
 	if g := s.KeyGroup; g != nil {
-		args, reply := manifestFields(ofKeys(s.Args)), manifestFields(ofKeys(s.Reply))
-		m.Group = &manifestGroup{g.Name, g.Min, g.Max, m.Keys, args, reply, m.Group}
+		m.Group = &manifestGroup{Name: g.Name, Min: g.Min, Max: g.Max, Keys: m.Keys, Arguments: []manifestField{},
+			Reply: manifestFields(ofSubjects(plain(s.Reply))), Group: m.Group}
 		m.Keys = []manifestKey{}
 	}
 	return m

@@ -16,26 +16,16 @@ import (
 //
 //	-- MANY: x_many_v1 repeats what follows for 1..64 keys.
 //	-- MANY: x_many_v1 repeats what follows for 1..64 keys, keys * permits up to 1000, 256 calls of f.
-//	-- MANY: x_many_v1 repeats what follows for 1..64 keys, work up to 10000.
-//	-- MANY: x_many_v1 repeats what follows for 1..64 keys, each with its reported, work up to 10000.
 //
-// The arguments are the same for all keys. Only the one that "each with its" names is given for each key: reported_k.
+// The arguments are the same for all keys. After so many calls of the function f the other keys are not decided: granted
+// -3. That bounds the cost of a call.
 //
-// After so many calls of the function f the other keys are not decided: granted -3. That bounds the cost of a call.
-// Work bounds it more closely. A line before anything is written counts it. A key that needs more than is left is not
-// decided, unless none before it has worked:
-//
-//	-- MANY: the script for many keys counts work <expression> here.
-//
-// What stands before it is done once for all keys. What follows becomes the function decide, in which a reply {.., now}
-// or {.., now, unpack(counts)} is returned without now, and counts as a table. The header is made from that of the
-// script.
-var (
-	manyPattern = regexp.MustCompile(
-		`^-- MANY: ([a-z0-9_]+) repeats what follows for 1\.\.([1-9][0-9]*) keys(?:, each with its ([a-z_]+))?` +
-			`(?:, keys \* ([a-z_]+) up to ([1-9][0-9]*), ([1-9][0-9]*) calls of ([a-z_]+)|, work up to ([1-9][0-9]*))?\.$`)
-	workPattern = regexp.MustCompile(`(?m)^( *)-- MANY: the script for many keys counts work (.+) here\.$`)
-)
+// What stands before the line is done once for all keys. What follows becomes the function decide, in which a reply
+// {.., now} or {.., now, unpack(counts)} is returned without now, and counts as a table. The header is made from that of
+// the script. Where the script takes a key for each member of a group, decide takes the keys of one subject.
+var manyPattern = regexp.MustCompile(
+	`^-- MANY: ([a-z0-9_]+) repeats what follows for 1\.\.([1-9][0-9]*) keys` +
+		`(?:, keys \* ([a-z_]+) up to ([1-9][0-9]*), ([1-9][0-9]*) calls of ([a-z_]+))?\.$`)
 
 const (
 	manyMark  = "-- MANY"
@@ -55,12 +45,10 @@ type repetition struct {
 	*script         // for one key
 	many    *script // for many: its keys and arguments
 	Max     string  // number of keys
-	Own     string  // the argument of which each key has its own; "" if there is none
 	Bound   string  // of the product of keys and the argument Product; "" if there is none
 	Product string
 	Counted string // the function whose calls are bounded; "" if none is
 	Calls   string
-	Work    string // bound of what is counted in the body; "" if nothing is
 
 	once, each string // the body before and behind the mark
 }
@@ -112,32 +100,22 @@ func manySource(s *script) (string, error) {
 	at := place{"scripts/" + s.File(), mark + 1, 1}
 	parts := manyPattern.FindStringSubmatch(lines[mark])
 	if parts == nil || parts[1] != s.manyID() {
-		return "", refuse(at, "found %q, want %q, perhaps with %q, and then %q or %q, before the full stop", lines[mark],
-			manyMark+": "+s.manyID()+" repeats what follows for 1..<max> keys.", ", each with its <argument>",
-			", keys * <argument> up to <max>, <max> calls of <function>", ", work up to <max>")
+		return "", refuse(at, "found %q, want %q, perhaps with %q before the full stop", lines[mark],
+			manyMark+": "+s.manyID()+" repeats what follows for 1..<max> keys.",
+			", keys * <argument> up to <max>, <max> calls of <function>")
 	}
 	if alone := plain(s.Reply); len(s.Keys) != 1 || len(alone) == 0 || alone[len(alone)-1].Name != "now" {
 		return "", refuse(at, "a script with %d keys whose reply has %s, want one key, and now as the last field that is "+
 			"not repeated", len(s.Keys), strings.Join(fieldNames(s.Reply), ", "))
 	}
 	r := &repetition{
-		script: s, Max: parts[2], Own: parts[3],
-		Product: parts[4], Bound: parts[5], Calls: parts[6], Counted: parts[7], Work: parts[8],
+		script: s, Max: parts[2], Product: parts[3], Bound: parts[4], Calls: parts[5], Counted: parts[6],
 		once: marksPattern.ReplaceAllString(strings.Join(lines[s.body-1:mark], "\n"), ""),
 		each: marksPattern.ReplaceAllString(strings.TrimPrefix(strings.Join(lines[mark+1:], "\n"), "\n"), ""),
 	}
 	if r.Bound != "" && (!strings.Contains(r.once, clockRead) || !r.countedPattern().MatchString(r.once)) {
 		return "", refuse(at, "a bound of keys * %s and of calls, want %q and the function %s before",
 			r.Product, clockRead, r.Counted)
-	}
-	if counts := workPattern.MatchString(r.each); counts != (r.Work != "") {
-		return "", refuse(at, "a bound of work and lines that count it, want both or none: %s: the script "+
-			"for many keys counts work <expression> here.", manyMark)
-	}
-	isOwn := func(f field) bool { return f.Name == r.Own && !f.Repeated && f.Name != "permits" && f.Name != "id" }
-	if r.Own != "" && !slices.ContainsFunc(s.Args, isOwn) {
-		return "", refuse(at, "each key with its %s, want an argument that is not repeated, and neither permits nor id, "+
-			"by which a look is known", r.Own)
 	}
 	r.many = r.forMany()
 	var b bytes.Buffer
@@ -147,21 +125,11 @@ func manySource(s *script) (string, error) {
 	return b.String(), nil
 }
 
-// forMany returns the script with its keys and arguments for many keys.
+// forMany returns the script with its keys for many subjects.
 func (r *repetition) forMany() *script {
 	many := *r.script
 	most, _ := strconv.ParseInt(r.Max, 10, 64)
-	many.KeyGroup = &group{Min: 1, Max: most}
-	var shared, own []field
-	for _, f := range plain(r.Args) {
-		if f.Name == r.Own {
-			f.Name, f.Repeated = r.Own+"_k", true
-			own = append(own, f)
-		} else {
-			shared = append(shared, f)
-		}
-	}
-	many.Args = slices.Concat(shared, own, inGroup(r.Args))
+	many.KeyGroup = &group{Name: "subject", Min: 1, Max: most}
 	return &many
 }
 
@@ -190,9 +158,8 @@ func (r *repetition) countedPattern() *regexp.Regexp {
 
 // Each returns the body of the function that decides about one key.
 func (r *repetition) Each() string {
-	each := workPattern.ReplaceAllString(r.each, "${1}if exceeds($2) then\n$1  return "+r.Undecided()+"\n${1}end")
 	var b strings.Builder
-	for line := range strings.Lines(each) {
+	for line := range strings.Lines(r.each) {
 		if line != "\n" {
 			b.WriteString("  ")
 		}
@@ -209,7 +176,7 @@ func (r *repetition) Fields() []string {
 
 // Counts is the local that holds the replies of the group; "" if there are none.
 func (r *repetition) Counts() string {
-	for _, f := range inGroup(r.Reply) {
+	for _, f := range repeated(r.Reply) {
 		return strings.TrimSuffix(f.Name, "_i") + "s"
 	}
 	return ""
@@ -231,34 +198,38 @@ func (r *repetition) Undecided() string {
 
 // Most is the condition under which one more key is decided, "" if every key is.
 func (r *repetition) Most() string {
-	switch {
-	case r.Counted != "":
-		return "calls < " + r.Calls
-	case r.Work != "":
-		return "work < " + r.Work
+	if r.Counted == "" {
+		return ""
 	}
-	return ""
+	return "calls < " + r.Calls
 }
 
-// Before is what the keys before one that is not decided have done, and when to expect that.
-func (r *repetition) Before() (done, expect string) {
-	if r.Work != "" {
-		return "used up the work of a call",
-			fmt.Sprintf("with more than 40 new or long idle %ss (2 windows of 201 slices)", r.Keys[0].Name)
+// KeyRow is the row of the keys.
+func (r *repetition) KeyRow() string {
+	index := "KEYS[k]"
+	if r.Group != nil {
+		index = "KEYS[ki]"
 	}
-	return "read " + r.Calls + " entries", "in calls for more than 15 keys"
+	return fmt.Sprintf("-- %-11s %-12s %s", index, r.Keys[0].Name, r.Keys[0].Pattern)
 }
 
-// GroupCount is how many members the group has, as Lua.
-func (r *repetition) GroupCount() string { return groupCount(r.many) }
+// Key is the parameter of decide: the key of one subject, or the table of its keys.
+func (r *repetition) Key() string { return keyLocals(r.script)[0] }
 
-// Decide is the call that decides about key i.
-func (r *repetition) Decide() string {
-	call := "decide(KEYS[i]"
-	for _, f := range ofKeys(r.many.Args) {
-		call += ", " + tableOf(f.Name) + "[i]"
+// KeyOf is what decide takes for subject k.
+func (r *repetition) KeyOf() string {
+	if r.Group == nil {
+		return "KEYS[k]"
 	}
-	return call + ")"
+	return fmt.Sprintf("{unpack(KEYS, (k - 1) * %ss + 1, k * %[1]ss)}", r.Group.Name)
+}
+
+// Subjects is how many there are, as Lua.
+func (r *repetition) Subjects() string {
+	if r.Group == nil {
+		return "#KEYS"
+	}
+	return fmt.Sprintf("#KEYS / %ss", r.Group.Name)
 }
 
 // Places are where the replies for one key go.
@@ -277,24 +248,22 @@ func (r *repetition) Order() string {
 
 // Prose returns the prose of the header.
 func (r *repetition) Prose() string {
-	number, refused, again := "", ": too much is counted, never too little.", ""
-	if r.Own != "" || r.Bound != "" { // the rows have K
-		number = " K is the number of keys."
+	keys := "REPLY goes on with EACH for each key in turn. Each key is decided as by %s, and twice if it is named twice."
+	if r.Group != nil {
+		keys = "KEYS has the " + r.Keys[0].Name[:len(r.Keys[0].Name)-2] + "s of the first subject, then of the next. REPLY goes " +
+			"on with EACH for each subject in turn. Each is decided as by %s, and twice if it is named twice."
 	}
-	if r.Own != "" {
-		refused = fmt.Sprintf(". What is %s of that key and of later ones is not counted.", r.Own)
-		again = fmt.Sprintf(", with what is %s: it was not counted either", r.Own)
+	if r.Bound != "" { // a row has K
+		keys += " K is the number of keys."
 	}
-	text := fmt.Sprintf("%s for up to %s subjects of one limiter in one call.%s REPLY goes on with EACH for each key in "+
-		"turn. Each key is decided as by %[1]s, and twice if it is named twice. Only granted above 0 is a grant. A key that "+
+	text := fmt.Sprintf("%s for up to %s keys of one limiter in one call. "+keys+" Only granted above 0 is a grant. One that "+
 		"cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE); the others are decided. If Redis refuses a command, "+
-		"for example by an ACL, the call ends with that error, and keys before it keep their grants%[4]s In a cluster all "+
-		"keys must lie in one slot: different subjects mostly do not.",
-		r.ID(), r.Max, number, refused)
+		"for example by an ACL, the call ends with that error, and those before it keep their grants: too much is counted, "+
+		"never too little. In a cluster all keys must lie in one slot: different subjects mostly do not.",
+		r.ID(), r.Max, r.ID())
 	if r.Most() != "" {
-		done, expect := r.Before()
-		text += fmt.Sprintf(" Granted -3: not decided and not charged, because the keys before it have %s. Expect it %s. "+
-			"Ask for these keys again%s.", done, expect, again)
+		text += fmt.Sprintf(" Granted -3: not decided and not charged, because the keys before it have read %s entries. "+
+			"Expect it in calls for more than 15 keys. Ask for these keys again.", r.Calls)
 	}
 	return wrapTo(maxColumns-2, "--", text) + "\n"
 }
@@ -321,24 +290,14 @@ func continues(line string) bool {
 	return line != "--" && strings.TrimSpace(cut(line, 2, nameColumn-1)) == ""
 }
 
-// ArgRows returns the rows of the arguments, with the bound of the product. Where each key has one of its own, their
-// places and columns are others.
+// ArgRows returns the rows of the arguments, with the bound of the product.
 func (r *repetition) ArgRows() string {
 	rows := r.rows("ARGV")
 	if r.Bound != "" {
 		bounded := slices.Index(fieldNames(r.Args), r.Product)
 		rows[bounded] = strings.Replace(rows[bounded], ";", fmt.Sprintf(", K * %s up to %s;", r.Product, r.Bound), 1)
 	}
-	if r.Own == "" {
-		return strings.Join(rows, "")
-	}
-	b := ""
-	for i, place := range argPlaces(r.many.Args) {
-		name := r.many.Args[i].Name
-		row := rows[slices.Index(fieldNames(r.Args), strings.TrimSuffix(name, "_k"))]
-		b += fmt.Sprintf("-- %-12s %-11s %s", headerIndex(place), name, row[thirdColumn-1:])
-	}
-	return b
+	return strings.Join(rows, "")
 }
 
 // ReplyRows returns the rows of the replies: now, then those for each key.

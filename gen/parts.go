@@ -87,100 +87,130 @@ func arguments(s *script) string {
 	b.WriteString(keysCount(s))
 	b.WriteString(argsCount(s))
 	if s.KeyGroup == nil {
-		reads := make([]string, len(s.Keys))
-		for i := range reads {
-			reads[i] = fmt.Sprintf("KEYS[%d]", i+1)
-		}
-		fmt.Fprintf(&b, "local %s = %s\n", strings.Join(keyNames(s), ", "), strings.Join(reads, ", "))
+		fmt.Fprintf(&b, "local %s = %s\n", strings.Join(keyLocals(s), ", "), strings.Join(keyReads(s), ", "))
 	}
-	alone, own, places := plain(s.Args), ofKeys(s.Args), argPlaces(s.Args)
-	for i, f := range alone {
+	places := argPlaces(s.Args)
+	for i, f := range plain(s.Args) {
 		b.WriteString(f.read("", places[i], f.Name))
 	}
-	places = places[len(alone):]
-	if len(own) > 0 {
-		b.WriteString(members("k", "#KEYS", own, places))
-	}
 	if s.Group != nil {
-		b.WriteString(members("i", groupCount(s), inGroup(s.Args), places[len(own):]))
+		b.WriteString(members(s, places[len(plain(s.Args)):]))
 	}
 	return b.String()
 }
 
-// argsCount returns the lines that refuse another number of arguments.
+// keyLocals are the locals that hold the keys. That of the group's keys is a table, which may have others behind them.
+func keyLocals(s *script) []string {
+	names := keyNames(s)
+	if s.Group != nil {
+		names[0] = tableOf(names[0])
+	}
+	return names
+}
+
+func keyReads(s *script) (reads []string) {
+	for i := range s.Keys {
+		read := fmt.Sprintf("KEYS[%d]", i+1)
+		switch last := len(s.Keys) - 1 - i; {
+		case s.Group != nil && i == 0:
+			read = "KEYS"
+		case s.Group != nil && last == 0:
+			read = "KEYS[#KEYS]"
+		case s.Group != nil:
+			read = fmt.Sprintf("KEYS[#KEYS - %d]", last)
+		}
+		reads = append(reads, read)
+	}
+	return reads
+}
+
+// keysCount returns the lines that refuse another number of keys.
+func keysCount(s *script) string {
+	low, high := int64(len(s.Keys)), int64(len(s.Keys))
+	switch g := s.Group; {
+	case s.KeyGroup != nil:
+		low, high = s.KeyGroup.Min, s.KeyGroup.Max
+	case g != nil:
+		low, high = low-1+g.Min, high-1+g.Max
+	default:
+		return fmt.Sprintf("if #KEYS ~= %d then return redis.error_reply(\"BADARG KEYS: want %[1]d\") end\n", low)
+	}
+	return fmt.Sprintf("if #KEYS < %d or #KEYS > %d then "+
+		"return redis.error_reply(\"BADARG KEYS: want %[1]d to %[2]d\") end\n", low, high)
+}
+
+// argsCount returns the lines that refuse another number of arguments. The keys say how many members the group has; in
+// a script for many subjects the arguments do, and the keys must be as many for each subject.
 func argsCount(s *script) string {
-	n, all := int64(len(plain(s.Args))), int64(len(inGroup(s.Args)))
-	count, rest := "#ARGV", "#ARGV"
-	if len(ofKeys(s.Args)) > 0 {
-		count, rest = "#ARGV - #KEYS", "(#ARGV - #KEYS)"
+	alone, each := len(plain(s.Args)), len(repeated(s.Args))
+	refuse := fmt.Sprintf("return redis.error_reply(\"BADARG ARGV: want %s\")", wantedArgs(s))
+	g := s.Group
+	switch {
+	case g == nil:
+		return fmt.Sprintf("if #ARGV ~= %d then %s end\n", alone, refuse)
+	case s.KeyGroup == nil:
+		return fmt.Sprintf("if #ARGV ~= %s then\n  %s\nend\n", argNumber(alone, each, len(s.Keys)-1), refuse)
 	}
-	g, want := s.Group, wantedArgs(s)
-	if g == nil {
-		return fmt.Sprintf("if %s ~= %d then return redis.error_reply(\"BADARG ARGV: want %s\") end\n", count, n, want)
+	return fmt.Sprintf("local %[1]ss = (#ARGV - %[2]d) / %[3]d\n"+
+		"if %[1]ss < %[4]d or %[1]ss > %[5]d or %[1]ss %% 1 > 0 then\n  %[6]s\nend\n"+
+		"if #KEYS %% %[1]ss > 0 then return redis.error_reply(\"BADARG KEYS: want one for each %[1]s of each %[7]s\") end\n",
+		g.Name, alone, each, g.Min, g.Max, refuse, s.KeyGroup.Name)
+}
+
+// argNumber is how many arguments a call has, as Lua: so many alone and for each member of the group, whose keys others
+// follow.
+func argNumber(alone, each, others int) string {
+	switch rest := alone - each*others; {
+	case rest > 0:
+		return fmt.Sprintf("%d + %d * #KEYS", rest, each)
+	case rest < 0:
+		return fmt.Sprintf("%d * #KEYS - %d", each, -rest)
 	}
-	return fmt.Sprintf("if %s < %d or %[1]s > %[3]d or %s %% %d ~= %d then\n"+
-		"  return redis.error_reply(\"BADARG ARGV: want %s\")\nend\n",
-		count, n+all*g.Min, n+all*g.Max, rest, all, n%all, want)
+	return fmt.Sprintf("%d * #KEYS", each)
 }
 
 // wantedArgs says which arguments a script takes; how many, if none is repeated.
 func wantedArgs(s *script) string {
 	alone := fieldNames(plain(s.Args))
-	if len(repeated(s.Args)) == 0 {
+	if s.Group == nil {
 		return fmt.Sprint(len(alone))
 	}
-	for _, f := range ofKeys(s.Args) {
-		alone = append(alone, "each key's "+strings.TrimSuffix(f.Name, "_k"))
-	}
-	g := s.Group
-	if g == nil {
-		return strings.Join(alone, ", ")
-	}
 	var each []string
-	for _, f := range inGroup(s.Args) {
+	for _, f := range repeated(s.Args) {
 		each = append(each, strings.TrimSuffix(f.Name, "_i"))
 	}
-	return fmt.Sprintf("%s, then %s of %d..%d %ss",
-		strings.Join(alone, ", "), strings.Join(each, ", "), g.Min, g.Max, g.Name)
+	return fmt.Sprintf("%s, then %s for each %s", strings.Join(alone, ", "), strings.Join(each, ", "), s.Group.Name)
 }
 
-// groupCount is how many members the group has, as Lua.
-func groupCount(s *script) string {
-	before := fmt.Sprint(len(plain(s.Args)))
-	if len(ofKeys(s.Args)) > 0 {
-		before += " - #KEYS"
+// memberCount is how many members the group has, as Lua.
+func memberCount(s *script) string {
+	switch others := len(s.Keys) - 1; {
+	case s.KeyGroup != nil:
+		return s.Group.Name + "s"
+	case others > 0:
+		return fmt.Sprintf("#KEYS - %d", others)
 	}
-	return fmt.Sprintf("(#ARGV - %s) / %d", before, len(inGroup(s.Args)))
+	return "#KEYS"
 }
 
-func keysCount(s *script) string {
-	if g := s.KeyGroup; g != nil {
-		return fmt.Sprintf("if #KEYS < %d or #KEYS > %d then "+
-			"return redis.error_reply(\"BADARG KEYS: want %[1]d to %[2]d\") end\n", g.Min, g.Max)
-	}
-	return fmt.Sprintf("if #KEYS ~= %d then return redis.error_reply(\"BADARG KEYS: want %[1]d\") end\n", len(s.Keys))
-}
-
-// members returns the loop over n that reads the arguments of so many members, each from its place, into tables.
-func members(n, count string, fields []field, places []string) string {
+// members returns the loop that reads the arguments of each member of the group, each from its place, into tables.
+func members(s *script, places []string) string {
+	fields := repeated(s.Args)
 	names, tables, empty, cells := fieldNames(fields), []string{}, []string{}, []string{}
 	for _, name := range names {
 		table := tableOf(name)
-		tables, empty, cells = append(tables, table), append(empty, "{}"), append(cells, table+"["+n+"]")
+		tables, empty, cells = append(tables, table), append(empty, "{}"), append(cells, table+"[i]")
 	}
 	text := fmt.Sprintf("local %s = %s\n", strings.Join(tables, ", "), strings.Join(empty, ", "))
-	text += fmt.Sprintf("for %s = 1, %s do\n", n, count)
+	text += fmt.Sprintf("for i = 1, %s do\n", memberCount(s))
 	for i, f := range fields {
-		text += f.read("  ", places[i], strings.TrimSuffix(f.Name, n)+`" .. `+n+` .. "`)
+		text += f.read("  ", places[i], strings.TrimSuffix(f.Name, "i")+`" .. i .. "`)
 	}
 	return text + fmt.Sprintf("  %s = %s\nend\n", strings.Join(cells, ", "), strings.Join(names, ", "))
 }
 
-// tableOf is the local that holds an argument of all members: limits for limit_i, all_reported for reported_k.
+// tableOf is the local that holds what each member of the group has: limits for limit_i.
 func tableOf(name string) string {
-	if of, ok := strings.CutSuffix(name, "_k"); ok {
-		return "all_" + of
-	}
 	return strings.TrimSuffix(strings.TrimSuffix(name, "_i"), "s") + "s"
 }
 

@@ -40,17 +40,17 @@ func table(scripts []*script) string {
 }
 
 func keyList(s *script) string {
-	list := strings.Join(keyNames(s), ", ")
-	if s.KeyGroup != nil {
-		list += ", .."
+	names := keyNames(s)
+	if s.Keys[0].Repeated {
+		names[0] += ", .."
 	}
-	return list
+	return strings.Join(names, ", ")
 }
 
 // fieldList returns the names of fields. Repeated fields are followed by "..".
 func fieldList(fields []field) string {
 	list := strings.Join(fieldNames(fields), ", ")
-	if len(repeated(fields)) > 0 {
+	if len(repeated(fields))+len(ofSubjects(fields)) > 0 {
 		list += ", .."
 	}
 	return list

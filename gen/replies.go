@@ -44,7 +44,7 @@ func (b *body) returned(s *ast.ReturnStmt) {
 // manyReplied reports whether a script for many keys returns the reply for one key, or the reply.
 func (b *body) manyReplied(s *ast.ReturnStmt) bool {
 	if b.shared != nil {
-		return len(s.Exprs) == len(repeated(b.script.Reply))
+		return len(s.Exprs) == len(ofSubjects(b.script.Reply))
 	}
 	_, isName := s.Exprs[0].(*ast.IdentExpr)
 	return isName
@@ -116,10 +116,9 @@ func (b *body) declared(code string) bool {
 // arguments returns the names that may follow BADARG.
 func (b *body) arguments() []string {
 	names := append([]string{"KEYS", "ARGV"}, keyNames(b.script)...)
-	for _, f := range b.script.Args {
-		name := f.Name
-		if f.Repeated {
-			name = name[:len(name)-1] + "?" // of i or k
+	for _, name := range fieldNames(b.script.Args) {
+		if of, isMember := strings.CutSuffix(name, "_i"); isMember {
+			name = of + "_?"
 		}
 		names = append(names, name)
 	}

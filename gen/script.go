@@ -13,10 +13,10 @@ type script struct {
 	Source   string
 	About    []string // lines of prose
 	Keys     []key
-	KeyGroup *group // of a script for many keys
+	KeyGroup *group // of a script for many keys: its subjects
 	Group    *group
-	Args     []field // those of each key behind those that stand alone, those of the group last
-	Reply    []field // those of each key last, those of the group behind them
+	Args     []field // those of the group last
+	Reply    []field // those of each subject last, those of the group behind them
 	Errors   []errorCode
 	States   []state
 	Cost     cost
@@ -29,7 +29,7 @@ type script struct {
 
 type key struct {
 	Name, Pattern string
-	Repeated      bool  // there is one for each of many subjects
+	Repeated      bool  // there is one for each member of the group, or for each subject
 	at            place // of the pattern
 }
 
@@ -42,7 +42,8 @@ type field struct {
 	Name, Type string
 	Min, Max   int64 // Max is -1 if there is no upper bound
 	Text       string
-	Repeated   bool
+	Repeated   bool  // there is one for each member of the group
+	Each       bool  // of a reply: there is one for each subject
 	at         place // of the name
 }
 
@@ -88,22 +89,16 @@ func (s *script) FirstSentence() string {
 }
 
 // plain and repeated return the fields outside the group and those in it.
-func plain(fields []field) []field { return only(fields, false) }
+func plain(fields []field) []field { return where(fields, func(f field) bool { return !f.Repeated }) }
 
-func repeated(fields []field) []field { return only(fields, true) }
+func repeated(fields []field) []field { return where(fields, func(f field) bool { return f.Repeated }) }
 
-func only(fields []field, repeated bool) []field {
-	return where(fields, func(f field) bool { return f.Repeated == repeated })
+// common and ofSubjects return the fields of a reply that come once, and those that come for each subject.
+func common(fields []field) []field {
+	return where(fields, func(f field) bool { return !f.Each && !f.Repeated })
 }
 
-// inGroup returns the repeated fields of the group, ofKeys those of each key.
-func inGroup(fields []field) []field { return where(fields, field.inGroup) }
-
-func ofKeys(fields []field) []field {
-	return where(fields, func(f field) bool { return f.Repeated && !f.inGroup() })
-}
-
-func (f field) inGroup() bool { return strings.HasSuffix(f.Name, "_i") }
+func ofSubjects(fields []field) []field { return where(fields, func(f field) bool { return f.Each }) }
 
 func where(fields []field, wanted func(field) bool) []field {
 	var found []field

@@ -13,36 +13,36 @@ local function budget_settle_v1(KEYS, ARGV)
 -- budget_settle v1
 --
 -- Settles what budget charged for an id: the actual cost takes the place of the estimate. What it cost
--- more is charged to the current slices, whatever the limits: while a window holds more than its limit,
--- budget and slice_ring deny. What it cost less is given back to the slices that were charged, as
--- slice_ring_return does: no more than they hold, and at most 1000 slices back. If the ring was deleted
--- and filled again in that slice, it gives back permits of others. Where Redis refuses a command, the
--- id keeps its estimate, and its ttl may start again.
---
--- KEYS[1]     ring         <prefix>:<limiter>:{<subject>}:sr1
--- KEYS[2]     id           <prefix>:<limiter>:{<subject>}:bg1:<id>
+-- more is charged to the current slices of the windows named, whatever their limits: while one holds more
+-- than its limit, budget and slice_ring deny. What it cost less is given back as slice_ring_return does,
+-- in those windows named that were charged for the id: no more than their slices hold, and at most 1000
+-- slices back. If a ring was deleted and filled again in that slice, it gives back permits of others.
+-- Where Redis refuses a command, the id keeps its estimate, and its ttl may start again.
 --
 -- GROUP[i]    window       1..8
+-- KEYS[i]     ring_i       <prefix>:<limiter>:{<subject>}:sr1:<slice>x<size>
+-- KEYS[W+1]   id           <prefix>:<limiter>:{<subject>}:bg1:<id>
+--
 -- ARGV[1]     ttl          us    1000..31622400000000    how long the id is known from now on
 -- ARGV[2]     permits      int   0..1000000000           the actual cost
 -- ARGV[3]     unknown      int   0..1                    an id that is not known: 0 leaves it alone, 1 charges it.
 --                                                        With 1, do not settle later than ttl: the cost is then
 --                                                        charged again, on top of what was charged
 -- ARGV[2i+2]  slice_i      us    1000..86400000000       length of a slice
--- ARGV[2i+3]  size_i       int   1..10000                number of its slices; up to 10000 in all windows
+-- ARGV[2i+3]  size_i       int   1..1000                 number of its slices
 --
 -- REPLY[1]    settled      int   0..1                    1: this call settled it; 0: settled before, or not known
 -- REPLY[2]    permits      int   0..1000000000           charged for the id in all; 0 where it is not known
 -- REPLY[3]    now          time  0..                     the server's clock at the decision
 --
 -- ERROR       BADARG       an argument is not an integer in its range
--- ERROR       WRONGTYPE    ring or id holds something other than a string
--- ERROR       BADSTATE     ring or id holds a string that is not in the layout sr/1 or bg/1
+-- ERROR       WRONGTYPE    a ring or id holds something other than a string
+-- ERROR       BADSTATE     a ring or id holds a string that is not in the layout sr/1 or bg/1
 --
--- STATE       sr/1         slice_ring's. Charges stop where a window holds 7 * 10^12 permits
+-- STATE       sr/1         slice_ring's
 -- STATE       bg/1         budget's
--- COMPLEXITY  O(N)         N is the number of slices since the charge, at most 1000. Giving back reads and
---                          writes their cells. A charge costs what a grant of slice_ring does
+-- COMPLEXITY  O(N)         N is the number of slices since the charge, at most 1000: giving back reads and writes
+--                          their cells. Charging costs what a grant of slice_ring does
 -- REDIS       5.0
 
 -- PART arguments: printed by make generate
@@ -53,11 +53,11 @@ local function integer(text, min, max)
   return n
 end
 
-if #KEYS ~= 2 then return redis.error_reply("BADARG KEYS: want 2") end
-if #ARGV < 5 or #ARGV > 19 or #ARGV % 2 ~= 1 then
-  return redis.error_reply("BADARG ARGV: want ttl, permits, unknown, then slice, size of 1..8 windows")
+if #KEYS < 2 or #KEYS > 9 then return redis.error_reply("BADARG KEYS: want 2 to 9") end
+if #ARGV ~= 1 + 2 * #KEYS then
+  return redis.error_reply("BADARG ARGV: want ttl, permits, unknown, then slice, size for each window")
 end
-local ring, id = KEYS[1], KEYS[2]
+local rings, id = KEYS, KEYS[#KEYS]
 local ttl = integer(ARGV[1], 1000, 31622400000000)
 if not ttl then return redis.error_reply("BADARG ttl: want 1000..31622400000000") end
 local permits = integer(ARGV[2], 0, 1000000000)
@@ -65,19 +65,13 @@ if not permits then return redis.error_reply("BADARG permits: want 0..1000000000
 local unknown = integer(ARGV[3], 0, 1)
 if not unknown then return redis.error_reply("BADARG unknown: want 0..1") end
 local slices, sizes = {}, {}
-for i = 1, (#ARGV - 3) / 2 do
+for i = 1, #KEYS - 1 do
   local slice_i = integer(ARGV[2 * i + 2], 1000, 86400000000)
   if not slice_i then return redis.error_reply("BADARG slice_" .. i .. ": want 1000..86400000000") end
-  local size_i = integer(ARGV[2 * i + 3], 1, 10000)
-  if not size_i then return redis.error_reply("BADARG size_" .. i .. ": want 1..10000") end
+  local size_i = integer(ARGV[2 * i + 3], 1, 1000)
+  if not size_i then return redis.error_reply("BADARG size_" .. i .. ": want 1..1000") end
   slices[i], sizes[i] = slice_i, size_i
 end
--- END
-
--- PART ring_sizes: printed by make generate
-local cells = 0
-for i = 1, #sizes do cells = cells + sizes[i] end
-if cells > 10000 then return redis.error_reply("BADARG ARGV: want up to 10000 slices together") end
 -- END
 
 local clock = redis.call("TIME")
@@ -88,14 +82,10 @@ local now = clock[1] * 1000000 + clock[2]
 -- integers of 1 to 8 bytes. rawget, because Redis raises an error for a global that does not exist.
 local struct = rawget(_G, "struct") or {
   pack = function(format, ...)
-    local bytes, numbers, i = "", {...}, 0
+    local bytes, numbers = "", {...}
     for width in format:gmatch("%d") do
-      i = i + 1
-      local n, field = numbers[i], ""
-      for _ = 1, tonumber(width) do
-        field = string.char(n % 256) .. field
-        n = math.floor(n / 256)
-      end
+      local n, field = table.remove(numbers, 1), ""
+      for _ = 1, tonumber(width) do n, field = math.floor(n / 256), string.char(n % 256) .. field end
       bytes = bytes .. field
     end
     return bytes
@@ -104,10 +94,7 @@ local struct = rawget(_G, "struct") or {
     local numbers = {}
     for width in format:gmatch("%d") do
       local n = 0
-      for _ = 1, tonumber(width) do
-        n = n * 256 + bytes:byte(at)
-        at = at + 1
-      end
+      for _ = 1, tonumber(width) do n, at = n * 256 + bytes:byte(at), at + 1 end
       numbers[#numbers + 1] = n
     end
     return unpack(numbers) -- the function of Lua
@@ -115,360 +102,204 @@ local struct = rawget(_G, "struct") or {
 }
 -- END
 
--- PART ring_header: printed by make generate
--- The header: 14 bytes, and 20 for each section, mostly one or two; the ring itself may have 70 KB.
-local header = redis.pcall("GETRANGE", ring, "0", "53")
-if header.err then return header end
-local stored, total, last = 0, 0
-if header ~= "" or redis.call("EXISTS", ring) == 1 then
-  if #header > 13 then stored, last, total = struct.unpack(">I1I7I6", header, 1) end
-  if #header < 14 + 20 * stored then header = redis.call("GETRANGE", ring, "0", "173") end
-  if stored < 1 or #header < 14 + 20 * stored then -- or more than 8
-    return redis.error_reply("BADSTATE ring: want 1..8 sections")
-  end
-end
--- Totals wrap at 2^44: only their differences count. What the windows of a call may hold is less. A window that calls
--- leave out seems emptier when it holds 2^44.
-local wrap = 17592186044416
--- END
-
--- PART ring_clock: printed by make generate
--- The clock may have stepped back: then it stands still at the last grant until it has caught up. A step of up to the
--- longest window, of the ring or of the call, and 60 s is believed. Further ahead, a wrong clock wrote the ring, and
--- nothing in it counts.
-local time = now
-if stored > 0 and last > now then
-  local ahead, wrong = last - now - 60000000, true
-  for i = 1, #slices do wrong = wrong and ahead > sizes[i] * slices[i] end
-  for j = 1, stored do
-    local slice, size = struct.unpack(">I5I2", header, 20 * j - 5)
-    wrong = wrong and ahead > size * slice
-  end
-  if wrong then stored = 0 else time = last end
-end
-if stored == 0 then last = now end
--- END
-
-local charged = redis.pcall("GET", id)
-if type(charged) == "table" then return charged end
-local moment, estimate = time, 0
-if charged then
-  local twice = #charged == 11 and struct.unpack(">I4", charged, 8)
-  if not twice or twice > 2000000001 then return redis.error_reply("BADSTATE id: want a time and permits") end
-  moment, estimate = struct.unpack(">I7", charged, 1), math.floor(twice / 2)
+local known = redis.pcall("GET", id)
+local moment, estimate = now, 0
+if known then
+  if known.err then return known end
+  local twice = #known > 10 and #known % 7 == 4 and struct.unpack(">I4", known, 8)
+  if not twice then return redis.error_reply("BADSTATE id: want a time, permits and windows") end
+  moment, estimate = struct.unpack(">I7", known, 1), math.floor(twice / 2)
   if twice % 2 == 1 then return {0, estimate, now} end
 elseif unknown == 0 then
   return {0, 0, now}
 end
 
-local function settled(in_all) return struct.pack(">I7I4", moment, 2 * in_all + 1) end
-local lifetime = string.format("%.0f", math.ceil(ttl / 1000) + 1)
-
 if permits < estimate then
+  -- A window that was not charged holds nothing of the estimate: as one of no slices, it gives nothing back.
+  for i = 1, #slices do
+    local window, charged = struct.pack(">I5I2", slices[i], sizes[i]), false
+    for at = 12, #known, 7 do charged = charged or string.sub(known, at, at + 6) == window end
+    if not charged then sizes[i] = 0 end
+  end
   local surplus = estimate - permits
   -- PART ring_return: printed by make generate
-  -- In each section, the slice that the permits were counted in is to hold fewer: the shift and the totals of the later
-  -- slices fall. Its own total counts what came before it. A link may now lead to an empty slice: no slice before that
-  -- has permits, so slice_ring only needs one more probe. Nothing is written before all is read.
-  local writes, returned, max_later = {}, 0, 1000 -- max_later: of all sections together
-  local first = 14 + 20 * stored
-  for j = 1, stored do
-    local slice, size, shift = struct.unpack(">I5I2I6", header, 20 * j - 5)
-    if slice < 1000 or size < 1 or size > 10000 then
-      return redis.error_reply("BADSTATE ring: want 1..10000 slices of 1 ms or more")
+  -- Takes rings, slices, sizes, moment, surplus. Gives returned, and in writes what to write. In each window the slice
+  -- of moment is to hold up to surplus less: the totals behind it fall. Nothing is written before all is read.
+  local wrap = 281474976710656 -- 2^48: of totals, only the differences count
+  local writes, returned, max_later = {}, 0, 1000 -- max_later: of all windows together
+  for i = 1, #slices do
+    local slice, size = slices[i], sizes[i]
+    local header = redis.pcall("GETRANGE", rings[i], "0", "18")
+    if header.err then return header end
+    local last, total = -1, 0 -- no ring: moment is later
+    if header ~= "" then
+      if #header < 19 then return redis.error_reply("BADSTATE ring_" .. i .. ": want 19 bytes and its cells") end
+      last, total = struct.unpack(">I7I6", header, 1)
     end
     local moment_slice = (moment - moment % slice) / slice
-    local later = (last - last % slice) / slice - moment_slice -- how many slices came after it
+    local later = (last - last % slice) / slice - moment_slice -- how many slices came after it, up to the last charge
     if later >= 0 and later < size and later <= max_later then
       max_later = max_later - later
-      -- The cells of moment_slice and of each later slice: in one piece or, across the section's end, in two.
+      -- The cells of moment_slice and of each later slice: in one piece or, across the end, in two.
       local index = moment_slice % size
-      local from, to_end = first + 7 * index, math.min(later + 1, size - index)
-      local cells = redis.call("GETRANGE", ring, string.format("%d", from), string.format("%d", from + 7 * to_end - 1))
+      local from, to_end = 19 + 6 * index, math.min(later + 1, size - index)
+      local to = string.format("%d", from + 6 * to_end - 1)
+      local cells = redis.call("GETRANGE", rings[i], string.format("%d", from), to)
       if to_end <= later then
-        local to = string.format("%d", first + 7 * (later + 1 - to_end) - 1)
-        cells = cells .. redis.call("GETRANGE", ring, string.format("%d", first), to)
+        cells = cells .. redis.call("GETRANGE", rings[i], "19", string.format("%d", 18 + 6 * (later + 1 - to_end)))
       end
-      if #cells ~= 7 * (later + 1) then
-        return redis.error_reply("BADSTATE ring: want a cell for each slice")
+      if #cells ~= 6 * (later + 1) then
+        return redis.error_reply("BADSTATE ring_" .. i .. ": want 19 bytes and its cells")
       end
 
-      -- The total before a slice is the first 44 bits of its cell: its first six bytes, divided by 16 and rounded down.
-      local after = (total + shift) % wrap
-      if later > 0 then after = math.floor(struct.unpack(">I6", cells, 8) / 16) end
-      local fewer = math.min(surplus, (after - math.floor(struct.unpack(">I6", cells, 1) / 16)) % wrap)
+      local after = later > 0 and struct.unpack(">I6", cells, 7) or total
+      local fewer = math.min(surplus, (after - struct.unpack(">I6", cells, 1)) % wrap)
       if fewer > 0 then
-        local lowered = {string.sub(cells, 1, 7)}
-        for i = 1, later do
-          local high, low = struct.unpack(">I6I1", cells, 7 * i + 1)
-          lowered[i + 1] = struct.pack(">I6I1", (high - 16 * fewer) % (16 * wrap), low)
+        local lowered = {string.sub(cells, 1, 6)}
+        for j = 1, later do
+          lowered[j + 1] = struct.pack(">I6", (struct.unpack(">I6", cells, 6 * j + 1) - fewer) % wrap)
         end
         cells = table.concat(lowered)
-        writes[#writes + 1] = {20 * j + 1, struct.pack(">I6", (shift - fewer) % wrap)} -- the shift, in the header
-        if later > 0 then writes[#writes + 1] = {from, string.sub(cells, 1, 7 * to_end)} end
-        if to_end <= later then writes[#writes + 1] = {first, string.sub(cells, 7 * to_end + 1)} end
-        if fewer > returned then returned = math.floor(fewer) end -- under Lua 5.4 it may be a float
+        writes[#writes + 1] = {i, 7, struct.pack(">I6", (total - fewer) % wrap)}
+        if later > 0 then writes[#writes + 1] = {i, from, string.sub(cells, 1, 6 * to_end)} end
+        if to_end <= later then writes[#writes + 1] = {i, 19, string.sub(cells, 6 * to_end + 1)} end
+        returned = math.max(returned, math.floor(fewer)) -- under Lua 5.4 it may be a float
       end
     end
-    first = first + 7 * size
   end
   -- END
 
-  -- The id first: if the ring is refused, it can be put back.
-  redis.call("SET", id, settled(estimate - returned), "PX", lifetime)
+  -- The id first: if a ring is refused, it can be put back.
+  local lifetime = string.format("%.0f", math.ceil(ttl / 1000) + 1)
+  redis.call("SET", id, struct.pack(">I7I4", moment, 2 * (estimate - returned) + 1), "PX", lifetime)
   for i = 1, #writes do
-    local written = redis.pcall("SETRANGE", ring, string.format("%d", writes[i][1]), writes[i][2])
+    local ring, at, bytes = rings[writes[i][1]], writes[i][2], writes[i][3]
+    local written = redis.pcall("SETRANGE", ring, string.format("%d", at), bytes)
     if type(written) == "table" then
-      redis.call("SET", id, charged, "PX", lifetime)
+      redis.call("SET", id, known, "PX", lifetime)
       return written
     end
   end
   return {1, estimate - returned, now}
 end
 
--- What it cost more is added as by a grant of slice_ring, with a limit that keeps totals from wrapping.
-local granted = permits - estimate
-if granted > 0 then
-  local limits = {}
-  for _ = 1, #slices do limits[#limits + 1] = 7000000000000 end
-  -- PART ring_search: printed by make generate
-  local wanted = math.max(permits, 1) -- a look is told how long one permit would wait
-  local counts, remaining, wait, reset_after = {unpack(limits)}, limits[1], 0, 0 -- the counts come last to first
-  local missing, missing_cells = {}, 0 -- windows without a section
-  local rewrite = stored ~= #limits -- whether a grant writes more than the time and the total
-  local pages = {} -- what was read of the ring, by its place
-  for i = #limits, 1, -1 do -- mostly the longest comes last, and others are not searched that cannot wait longer
-    local slice, size, room, count = slices[i], sizes[i], limits[i] - wanted, 0
-
-    -- The window's own section is mostly at its place. A new window is counted in another's, up to a slice of that too
-    -- early: in the shortest that is as long as the window, or else in the longest.
-    local j, its_slice, its_size, shift, high = i
-    if i <= stored then its_slice, its_size, shift, high = struct.unpack(">I5I2I6I6", header, 20 * i - 5) end
-    local own = its_slice == slice and its_size == size
-    if not own then
-      rewrite = true
-      local min_longer = math.huge
-      for k = 1, stored do
-        local other, cells = struct.unpack(">I5I2", header, 20 * k - 5)
-        if other < 1000 or cells < 1 or cells > 10000 then
-          return redis.error_reply("BADSTATE ring: want 1..10000 slices of 1 ms or more")
-        end
-        local longer = (cells - 1) * other - (size - 1) * slice
-        if longer < 0 then longer = 1000000000000000 - longer end
-        if other == slice and cells == size then longer, own = -1, true end
-        if longer < min_longer then j, min_longer = k, longer end
-      end
-      if not own then missing[#missing + 1], missing_cells = i, missing_cells + size end
-      if stored > 0 then its_slice, its_size, shift, high = struct.unpack(">I5I2I6I6", header, 20 * j - 5) end
-    end
-
-    if stored > 0 then
-      -- The call fits if the window, which begins with slice start, holds no more than room. If it holds more, the
-      -- caller waits until the window begins with free, the first slice from which on no more than room is held. The
-      -- later the slice, the less is held from it on: from full it is too much, from free it is not, and the search
-      -- moves the two towards each other until they are neighbours. The section knows the its_size slices before free.
-      -- Nothing was granted after last: with its slice the window is empty. Where that is no longer than another window
-      -- waits, the search may end early.
-      local current, empty = (time - time % slice) / slice, last - last % slice + size * slice - now
-      if empty > reset_after then reset_after = empty end
-      local start, held_in_all = math.floor((current - size + 1) * slice / its_slice), (total + shift) % wrap
-      local free = (last - last % its_slice) / its_slice + 1
-      local full, probes = math.max(start, free - its_size) - 1, 0
-      local page, page_index = "", its_size -- the cells that were read last, from index page_index on; none yet
-      local known = own and current < free
-      if known then -- no slice has begun since the last grant: the header has the cell of start
-        page, page_index = string.sub(header, 20 * j + 8, 20 * j + 14), start % its_size
-        count = (held_in_all - (high - high % 16) / 16) % wrap
+-- What it cost more is charged as slice_ring charges. Where that is nothing, only the id is written.
+-- PART ring_read: printed by make generate
+-- Takes rings, slices, sizes, now. Gives for each window: its time, the slices since the last charge (gaps), the
+-- total before its oldest slice (oldests) and what it holds (counts). Every ring is read before one is written.
+local wrap = 281474976710656 -- 2^48: of totals, only the differences count
+local times, gaps, oldests, counts = {}, {}, {}, {}
+for i = 1, #slices do
+  local slice, size = slices[i], sizes[i]
+  local header = redis.pcall("GETRANGE", rings[i], "0", "18")
+  if header.err then return header end
+  local last, total, oldest = now - size * slice, 0, 0 -- no ring: as if all had just left the window
+  if header ~= "" then
+    if #header < 19 then return redis.error_reply("BADSTATE ring_" .. i .. ": want 19 bytes and its cells") end
+    last, total, oldest = struct.unpack(">I7I6I6", header, 1)
+  end
+  -- A clock that stepped back stands still at the last charge, unless that was written by a clock that was wrong.
+  local time = last > now and last or now
+  if time - now > size * slice + 60000000 then time, last = now, now - size * slice end
+  local current = (time - time % slice) / slice
+  local gap = current - (last - last % slice) / slice
+  if gap >= size then -- all has left the window
+    total, oldest = 0, 0
+  elseif gap > 0 then -- the window has moved: its oldest slice is current - size + 1
+    local at = 19 + 6 * ((current + 1) % size)
+    local cell = redis.call("GETRANGE", rings[i], string.format("%d", at), string.format("%d", at + 5))
+    if #cell < 6 then return redis.error_reply("BADSTATE ring_" .. i .. ": want 19 bytes and its cells") end
+    oldest = struct.unpack(">I6", cell, 1)
+  end
+  local count = math.floor((total - oldest) % wrap) -- under Lua 5.4 a float; a reply wants an integer
+  times[i], gaps[i], oldests[i], counts[i] = time, gap, oldest, count
+end
+-- END
+local charge = permits - estimate
+if charge > 0 then
+  -- PART ring_charge: printed by make generate
+  -- Takes charge, rings, slices, sizes, now, and what ring_read gives. Charges every window, or none if Redis refuses
+  -- a command: first what changes no decision, then SETRANGE alone, which Redis refuses at once or not at all.
+  for i = 1, #slices do
+    local gap, slice, size = gaps[i], slices[i], sizes[i]
+    if gap > 0 then
+      -- 1 ms late, for servers whose clock for expiry is behind TIME. As text: Redis 7.2 prints some as 1e+9.
+      local expires = math.ceil((times[i] - times[i] % slice + size * slice) / 1000) + 1
+      if gap < size then
+        redis.call("PEXPIREAT", rings[i], string.format("%.0f", expires))
       else
-        rewrite = true
-      end
-      if empty > 0 and not (known and count <= room) then repeat
-        -- Choose a slice between them. The first is start: what is held from it on is the count, and mostly it fits.
-        -- The next three follow links, over slices without permits. Then the rest is halved.
-        local probe = full + 1
-        if probes > 3 then probe = math.floor((full + free) / 2) end
-
-        -- Read its cell, with the seven behind it: where most slices hold permits, the next probes are among them.
-        local index = probe % its_size
-        local at = 7 * (index - page_index)
-        if index < page_index or at + 7 > #page then
-          page_index, at = index, 0
-          local from = 14 + 20 * stored + 7 * index
-          for k = 1, j - 1 do from = from + 7 * struct.unpack(">I2", header, 20 * k) end
-          -- As text, because redis.call takes longer to print a number.
-          page = redis.call("GETRANGE", ring, string.format("%d", from), string.format("%d", from + 55))
-          pages[from] = page
-          if #page < 7 then return redis.error_reply("BADSTATE ring: want a cell for each slice") end
-        end
-        -- The total before the slice is in the first 44 bits, the link in the last 12.
-        local bits, low = struct.unpack(">I6I1", page, at + 1)
-        local held = (held_in_all - (bits - bits % 16) / 16) % wrap -- from this slice on
-
-        -- Move full or free to it.
-        if probes == 0 then count = held end
-        probes = probes + 1
-        if held <= room then
-          free = probe
-        else
-          -- The link names the first slice from this one on that has permits: from there on as much is held. A link is
-          -- modulo 4096: a longer way comes out shorter by 4096 or 8192, which costs one or two more probes.
-          full = probe + (bits % 16 * 256 + low - probe) % 4096
-          if full >= free then return redis.error_reply("BADSTATE ring: want a cell for each slice") end
-        end
-      until free - full <= 1 or empty <= wait end
-      if count > room then
-        local begins = (math.ceil(free * its_slice / slice) + size - 1) * slice - now
-        wait = math.max(wait, math.min(begins, empty))
+        local life = string.format("%.0f", expires - math.floor(now / 1000))
+        redis.call("SET", rings[i], string.rep("\0", 19 + 6 * size), "PX", life)
       end
     end
-    counts[i] = math.floor(count) -- under Lua 5.4 it may be a float, but a reply must hold integers
-    if limits[i] - counts[i] < remaining then remaining = limits[i] - counts[i] end
+  end
+  for i = 1, #slices do
+    local gap, size, oldest, count = gaps[i], sizes[i], oldests[i], counts[i]
+    -- The gap: the slices that were skipped, and the current one, begin with the total so far. They are written in
+    -- one piece or, across the end, in two.
+    if gap > 0 and gap < size then
+      local cell, index = struct.pack(">I6", (oldest + count) % wrap), 0
+      index = ((times[i] - times[i] % slices[i]) / slices[i] - gap + 1) % size
+      local to_end = math.min(gap, size - index)
+      redis.call("SETRANGE", rings[i], string.format("%d", 19 + 6 * index), string.rep(cell, to_end))
+      if gap > to_end then redis.call("SETRANGE", rings[i], "19", string.rep(cell, gap - to_end)) end
+    end
+    local charged = count + charge
+    if charged > 10000000000000 then charged = 10000000000000 end
+    redis.call("SETRANGE", rings[i], "0", struct.pack(">I7I6I6", times[i], (oldest + charged) % wrap, oldest))
   end
   -- END
-  granted = math.max(0, math.min(granted, remaining))
-  if granted > 0 then
-    -- PART ring_write: printed by make generate
-    if not rewrite then
-      redis.call("SETRANGE", ring, "1", struct.pack(">I7I6", time, (total + granted) % wrap))
-    else
-      local cells = 0
-      for j = 1, stored do
-        local slice, size = struct.unpack(">I5I2", header, 20 * j - 5)
-        cells = cells + size
-        if slice < 1000 or size < 1 or cells > 10000 then
-          return redis.error_reply("BADSTATE ring: want 1..10000 slices of 1 ms or more")
-        end
-      end
-      -- A new window gets a section, as if all that it holds had been granted at the last grant: its total is what it
-      -- holds, and 0 before every slice. Where it would be the ninth, or the cells more than 10000, the ring is made
-      -- new, with only the windows of this call.
-      if stored + #missing > 8 or cells + missing_cells > 10000 then
-        stored, cells, missing = 0, 0, {}
-        for i = #slices, 1, -1 do missing[#missing + 1] = i end
-      end
-      local sections, added, from = string.sub(header, 15, 14 + 20 * stored), {""}, 14 + 20 * (stored + #missing)
-      for k = #missing, 1, -1 do -- the search began with the last window
-        local slice, size, count = slices[missing[k]], sizes[missing[k]], counts[missing[k]]
-        local link = (last - last % slice) / slice % 4096
-        local cell = struct.pack(">I6I1", math.floor(link / 256), link % 256)
-        sections = sections .. struct.pack(">I5I2I6", slice, size, (count - total) % wrap) .. cell
-        added[#added + 1] = string.rep(cell, size)
-      end
-
-      -- The gaps: the slices that were skipped, and the current one, start from the total so far, and link to the
-      -- current one: it is the next with permits. They are written in one piece or, across the section's end, in two.
-      local text = struct.pack(">I1I7I6", stored + #missing, time, (total + granted) % wrap)
-      local writes, expired, expires = {}, last, time
-      for j = 1, stored + #missing do
-        local slice, size, shift = struct.unpack(">I5I2I6", sections, 20 * j - 19)
-        local oldest = string.sub(sections, 20 * j - 6) -- begins with the cell of the oldest slice of the window
-        local last_slice, current = (last - last % slice) / slice, (time - time % slice) / slice
-        if current > last_slice then
-          local gap = math.min(current - last_slice, size)
-          local link, index = current % 4096, (last_slice + 1) % size
-          local cell = struct.pack(">I6I1", (total + shift) % wrap * 16 + math.floor(link / 256), link % 256)
-          local to_end = math.min(gap, size - index)
-          if gap > to_end then writes[#writes + 1] = {from, string.rep(cell, gap - to_end)} end
-          writes[#writes + 1] = {from + 7 * index, string.rep(cell, to_end)}
-          if gap == size then
-            oldest = cell
-          elseif j <= stored then -- slice current - size + 1, at its place before the header grows
-            local at = from - 20 * #missing + 7 * ((current + 1) % size)
-            oldest = pages[at] or redis.call("GETRANGE", ring, string.format("%d", at), string.format("%d", at + 6))
-            if #oldest < 7 then return redis.error_reply("BADSTATE ring: want a cell for each slice") end
-          end
-        end
-        text = text .. struct.pack(">I5I2I6", slice, size, shift) .. string.sub(oldest, 1, 7)
-        expired = math.max(expired, (last_slice + size) * slice)
-        expires = math.max(expires, (current + size) * slice)
-        from = from + 7 * size
-      end
-      -- 1 ms late, for servers whose clock for expiry is behind TIME.
-      local expires_ms = math.ceil(expires / 1000) + 1
-      if #missing > 0 then
-        -- One write, so that no ring is left without its expiry. As text: Redis 7.2 prints round numbers as 1e+9.
-        local at = 14 + 20 * stored
-        if cells > 0 then
-          added[1] = redis.call("GETRANGE", ring, string.format("%d", at), string.format("%d", at + 7 * cells - 1))
-        end
-        if #added[1] < 7 * cells then return redis.error_reply("BADSTATE ring: want a cell for each slice") end
-        local pieces, first, next_write = {text}, #text, 1
-        for i = 1, #added do
-          local bytes, done = added[i], 0
-          local behind = first + #bytes
-          while next_write <= #writes and writes[next_write][1] < behind do
-            local write = writes[next_write]
-            pieces[#pieces + 1] = string.sub(bytes, done + 1, write[1] - first)
-            pieces[#pieces + 1] = write[2]
-            done, next_write = write[1] - first + #write[2], next_write + 1
-          end
-          pieces[#pieces + 1] = string.sub(bytes, done + 1)
-          first = behind
-        end
-        redis.call("SET", ring, table.concat(pieces), "PX", string.format("%.0f", expires_ms - math.floor(now / 1000)))
-      else
-        -- The expiry first: it can be put back if the header is refused, as by an ACL. In two halves, seconds and
-        -- milliseconds: half the time of %.0f, and %d may end at 2^31.
-        local expired_ms, ms = math.ceil(expired / 1000) + 1, expires_ms % 1000
-        if expires_ms > expired_ms then
-          redis.call("PEXPIREAT", ring, string.format("%d%03d", (expires_ms - ms) / 1000, ms))
-        end
-        local written = redis.pcall("SETRANGE", ring, "0", text)
-        if type(written) == "table" then
-          redis.call("PEXPIREAT", ring, string.format("%.0f", expired_ms))
-          return written
-        end
-        for i = 1, #writes do redis.call("SETRANGE", ring, string.format("%d", writes[i][1]), writes[i][2]) end
-      end
-    end
-    -- END
-  end
 end
--- The id comes after the ring, as in budget.
-local marked = redis.pcall("SET", id, settled(estimate + granted), "PX", lifetime)
-if marked.err then
-  if granted > 0 then redis.call("SETRANGE", ring, "8", struct.pack(">I6", total)) end
-  return marked
+local mark = struct.pack(">I7I4", moment, 2 * permits + 1)
+-- PART ring_mark: printed by make generate
+-- Takes id, mark, ttl, charge, rings, and what ring_read gives. Writes the id behind the charge. If that is refused,
+-- the totals fall back; the rings stay moved on to the current slices, which changes no count.
+local marked = redis.pcall("SET", id, mark, "PX", string.format("%.0f", math.ceil(ttl / 1000) + 1))
+for i = 1, marked.err and charge > 0 and #slices or 0 do
+  redis.call("SETRANGE", rings[i], "7", struct.pack(">I6", (oldests[i] + counts[i]) % wrap))
 end
-return {1, estimate + granted, now}
+if marked.err then return marked end
+-- END
+return {1, permits, now}
 end
 redis.register_function("budget_settle_v1", budget_settle_v1)
 
 local function budget_v1(KEYS, ARGV)
 -- budget v1
 --
--- A charge that is known only afterwards: takes an estimate from a slice_ring under an id, and
--- budget_settle corrects it. It decides as slice_ring does, on the same ring. It denies while a window
+-- A charge that is known only afterwards: takes an estimate from the rings of slice_ring under an id, and
+-- budget_settle corrects it. It decides as slice_ring does, on the same rings. It denies while a window
 -- is full, or over its limit because settling charged more. Asked again with the id and the same
 -- permits before it is settled, it grants them again and charges nothing. If an id expires before it is
 -- settled, its estimate stays charged. Take ids of your own making: an end user who chooses them is not
 -- limited.
 --
--- KEYS[1]     ring         <prefix>:<limiter>:{<subject>}:sr1
--- KEYS[2]     id           <prefix>:<limiter>:{<subject>}:bg1:<id>
---
 -- GROUP[i]    window       1..8
+-- KEYS[i]     ring_i       <prefix>:<limiter>:{<subject>}:sr1:<slice>x<size>
+-- KEYS[W+1]   id           <prefix>:<limiter>:{<subject>}:bg1:<id>
+--
 -- ARGV[1]     ttl          us    1000..31622400000000    how long the id is known
 -- ARGV[2]     permits      int   0..1000000000           the estimate, up to every limit; 0 only looks: id is not read
 -- ARGV[3i]    slice_i      us    1000..86400000000       length of a slice
--- ARGV[3i+1]  size_i       int   1..10000                number of its slices; up to 10000 in all windows
+-- ARGV[3i+1]  size_i       int   1..1000                 number of its slices
 -- ARGV[3i+2]  limit_i      int   1..1000000000           permits in the window
 --
 -- REPLY[1]    granted      int   0..1000000000           permits granted: 0, or all that were asked for
 -- REPLY[2]    remaining    int   0..1000000000           permits that could be granted now
 -- REPLY[3]    wait         us    0..                     until they come free (a look: 1 permit), if no one else asks
--- REPLY[4]    reset_after  us    0..                     until all windows are empty
+-- REPLY[4]    reset_after  us    0..                     until the last charge has left all windows
 -- REPLY[5]    now          time  0..                     the server's clock at the decision
 -- REPLY[5+i]  count_i      int   0..                     permits in the window now; more than limit_i is a debt
 --
 -- ERROR       BADARG       an argument is not an integer in its range, or the id is settled or has other permits
--- ERROR       WRONGTYPE    ring or id holds something other than a string
--- ERROR       BADSTATE     ring or id holds a string that is not in the layout sr/1 or bg/1
+-- ERROR       WRONGTYPE    a ring or id holds something other than a string
+-- ERROR       BADSTATE     a ring or id holds a string that is not in the layout sr/1 or bg/1
 --
 -- STATE       sr/1         slice_ring's
--- STATE       bg/1         11 bytes: the time of the charge, in 7; twice the permits charged, and one more where they
---                          are settled, in 4. Big-endian. Expires after ttl
--- COMPLEXITY  O(W log N)   as slice_ring; one GET, and a grant one SET more
+-- STATE       bg/1         Big-endian integers: the time of the charge in 7 bytes; twice the permits charged, and one
+--                          more where they are settled, in 4; until then, slice in 5 and size in 2 for each window
+--                          charged. Expires after ttl
+-- COMPLEXITY  O(W)         as slice_ring; one GET, and a grant one SET more
 -- REDIS       5.0
 
 -- PART arguments: printed by make generate
@@ -479,37 +310,29 @@ local function integer(text, min, max)
   return n
 end
 
-if #KEYS ~= 2 then return redis.error_reply("BADARG KEYS: want 2") end
-if #ARGV < 5 or #ARGV > 26 or #ARGV % 3 ~= 2 then
-  return redis.error_reply("BADARG ARGV: want ttl, permits, then slice, size, limit of 1..8 windows")
+if #KEYS < 2 or #KEYS > 9 then return redis.error_reply("BADARG KEYS: want 2 to 9") end
+if #ARGV ~= 3 * #KEYS - 1 then
+  return redis.error_reply("BADARG ARGV: want ttl, permits, then slice, size, limit for each window")
 end
-local ring, id = KEYS[1], KEYS[2]
+local rings, id = KEYS, KEYS[#KEYS]
 local ttl = integer(ARGV[1], 1000, 31622400000000)
 if not ttl then return redis.error_reply("BADARG ttl: want 1000..31622400000000") end
 local permits = integer(ARGV[2], 0, 1000000000)
 if not permits then return redis.error_reply("BADARG permits: want 0..1000000000") end
 local slices, sizes, limits = {}, {}, {}
-for i = 1, (#ARGV - 2) / 3 do
+for i = 1, #KEYS - 1 do
   local slice_i = integer(ARGV[3 * i], 1000, 86400000000)
   if not slice_i then return redis.error_reply("BADARG slice_" .. i .. ": want 1000..86400000000") end
-  local size_i = integer(ARGV[3 * i + 1], 1, 10000)
-  if not size_i then return redis.error_reply("BADARG size_" .. i .. ": want 1..10000") end
+  local size_i = integer(ARGV[3 * i + 1], 1, 1000)
+  if not size_i then return redis.error_reply("BADARG size_" .. i .. ": want 1..1000") end
   local limit_i = integer(ARGV[3 * i + 2], 1, 1000000000)
   if not limit_i then return redis.error_reply("BADARG limit_" .. i .. ": want 1..1000000000") end
   slices[i], sizes[i], limits[i] = slice_i, size_i, limit_i
 end
 -- END
-
--- PART ring_sizes: printed by make generate
-local cells = 0
-for i = 1, #sizes do cells = cells + sizes[i] end
-if cells > 10000 then return redis.error_reply("BADARG ARGV: want up to 10000 slices together") end
--- END
--- PART ring_windows: printed by make generate
 for i = 1, #limits do
   if permits > limits[i] then return redis.error_reply("BADARG permits: want up to every limit") end
 end
--- END
 
 local clock = redis.call("TIME")
 local now = clock[1] * 1000000 + clock[2]
@@ -519,14 +342,10 @@ local now = clock[1] * 1000000 + clock[2]
 -- integers of 1 to 8 bytes. rawget, because Redis raises an error for a global that does not exist.
 local struct = rawget(_G, "struct") or {
   pack = function(format, ...)
-    local bytes, numbers, i = "", {...}, 0
+    local bytes, numbers = "", {...}
     for width in format:gmatch("%d") do
-      i = i + 1
-      local n, field = numbers[i], ""
-      for _ = 1, tonumber(width) do
-        field = string.char(n % 256) .. field
-        n = math.floor(n / 256)
-      end
+      local n, field = table.remove(numbers, 1), ""
+      for _ = 1, tonumber(width) do n, field = math.floor(n / 256), string.char(n % 256) .. field end
       bytes = bytes .. field
     end
     return bytes
@@ -535,10 +354,7 @@ local struct = rawget(_G, "struct") or {
     local numbers = {}
     for width in format:gmatch("%d") do
       local n = 0
-      for _ = 1, tonumber(width) do
-        n = n * 256 + bytes:byte(at)
-        at = at + 1
-      end
+      for _ = 1, tonumber(width) do n, at = n * 256 + bytes:byte(at), at + 1 end
       numbers[#numbers + 1] = n
     end
     return unpack(numbers) -- the function of Lua
@@ -546,267 +362,133 @@ local struct = rawget(_G, "struct") or {
 }
 -- END
 
--- PART ring_header: printed by make generate
--- The header: 14 bytes, and 20 for each section, mostly one or two; the ring itself may have 70 KB.
-local header = redis.pcall("GETRANGE", ring, "0", "53")
-if header.err then return header end
-local stored, total, last = 0, 0
-if header ~= "" or redis.call("EXISTS", ring) == 1 then
-  if #header > 13 then stored, last, total = struct.unpack(">I1I7I6", header, 1) end
-  if #header < 14 + 20 * stored then header = redis.call("GETRANGE", ring, "0", "173") end
-  if stored < 1 or #header < 14 + 20 * stored then -- or more than 8
-    return redis.error_reply("BADSTATE ring: want 1..8 sections")
+-- PART ring_read: printed by make generate
+-- Takes rings, slices, sizes, now. Gives for each window: its time, the slices since the last charge (gaps), the
+-- total before its oldest slice (oldests) and what it holds (counts). Every ring is read before one is written.
+local wrap = 281474976710656 -- 2^48: of totals, only the differences count
+local times, gaps, oldests, counts = {}, {}, {}, {}
+for i = 1, #slices do
+  local slice, size = slices[i], sizes[i]
+  local header = redis.pcall("GETRANGE", rings[i], "0", "18")
+  if header.err then return header end
+  local last, total, oldest = now - size * slice, 0, 0 -- no ring: as if all had just left the window
+  if header ~= "" then
+    if #header < 19 then return redis.error_reply("BADSTATE ring_" .. i .. ": want 19 bytes and its cells") end
+    last, total, oldest = struct.unpack(">I7I6I6", header, 1)
   end
+  -- A clock that stepped back stands still at the last charge, unless that was written by a clock that was wrong.
+  local time = last > now and last or now
+  if time - now > size * slice + 60000000 then time, last = now, now - size * slice end
+  local current = (time - time % slice) / slice
+  local gap = current - (last - last % slice) / slice
+  if gap >= size then -- all has left the window
+    total, oldest = 0, 0
+  elseif gap > 0 then -- the window has moved: its oldest slice is current - size + 1
+    local at = 19 + 6 * ((current + 1) % size)
+    local cell = redis.call("GETRANGE", rings[i], string.format("%d", at), string.format("%d", at + 5))
+    if #cell < 6 then return redis.error_reply("BADSTATE ring_" .. i .. ": want 19 bytes and its cells") end
+    oldest = struct.unpack(">I6", cell, 1)
+  end
+  local count = math.floor((total - oldest) % wrap) -- under Lua 5.4 a float; a reply wants an integer
+  times[i], gaps[i], oldests[i], counts[i] = time, gap, oldest, count
 end
--- Totals wrap at 2^44: only their differences count. What the windows of a call may hold is less. A window that calls
--- leave out seems emptier when it holds 2^44.
-local wrap = 17592186044416
 -- END
 
--- PART ring_clock: printed by make generate
--- The clock may have stepped back: then it stands still at the last grant until it has caught up. A step of up to the
--- longest window, of the ring or of the call, and 60 s is believed. Further ahead, a wrong clock wrote the ring, and
--- nothing in it counts.
-local time = now
-if stored > 0 and last > now then
-  local ahead, wrong = last - now - 60000000, true
-  for i = 1, #slices do wrong = wrong and ahead > sizes[i] * slices[i] end
-  for j = 1, stored do
-    local slice, size = struct.unpack(">I5I2", header, 20 * j - 5)
-    wrong = wrong and ahead > size * slice
-  end
-  if wrong then stored = 0 else time = last end
+-- What is stored of the id.
+local known = permits > 0 and redis.pcall("GET", id)
+if known then
+  if known.err then return known end
+  local twice = #known > 10 and #known % 7 == 4 and struct.unpack(">I4", known, 8)
+  if not twice then return redis.error_reply("BADSTATE id: want a time, permits and windows") end
+  if twice % 2 == 1 then return redis.error_reply("BADARG id: want one that is not settled") end
+  if twice ~= 2 * permits then return redis.error_reply("BADARG id: want the permits it was granted before") end
 end
-if stored == 0 then last = now end
+
+local reported = 0
+-- PART ring_decide: printed by make generate
+-- Takes permits, reported, limits, and what ring_read gives. Gives granted, wait, remaining and reset_after.
+local wanted, wait = math.max(permits, 1), 0 -- a look is told how long one permit would wait
+local remaining, reset_after, reset_charged = 1000000000, 0, 0
+for i = #slices, 1, -1 do
+  local slice, size, count = slices[i], sizes[i], counts[i] + reported
+  local room, left = limits[i] - wanted, limits[i] - count
+  local begins = times[i] - times[i] % slice -- of the current slice
+  local empty = begins + size * slice - now -- until it has left the window
+  if left < remaining then remaining = left end
+  if empty > reset_charged then reset_charged = empty end
+  if empty - gaps[i] * slice > reset_after then reset_after = empty - gaps[i] * slice end
+  if count > room and empty > wait then -- where another window waits longer, this one need not be searched
+    -- From slice free on the window holds no more than room, from slice full on it does. The later the slice, the
+    -- less: halving moves the two towards each other. The caller waits until free is the window's oldest slice.
+    local current = begins / slice
+    local full, free, charged = current - size + 1, current + 1, current - gaps[i] -- charged: the last slice that was
+    local total = oldests[i] + math.min(count, 10000000000000)
+    local cells = redis.call("GETRANGE", rings[i], "19", "-1")
+    if #cells < 6 * size and gaps[i] < size then
+      return redis.error_reply("BADSTATE ring_" .. i .. ": want 19 bytes and its cells")
+    end
+    while free - full > 1 do
+      local middle, before = math.floor((full + free) / 2), oldests[i] + counts[i]
+      if middle <= charged then before = struct.unpack(">I6", cells, 6 * (middle % size) + 1) end
+      if (total - before) % wrap > room then full = middle else free = middle end
+    end
+    wait = math.max(wait, (free + size - 1) * slice - now)
+  end
+end
+local granted = wait == 0 and permits or 0
 -- END
 
--- Asked again, it is granted as before, and nothing is charged. A look does not ask for its id.
-local again
-if permits > 0 then
-  local charged = redis.pcall("GET", id)
-  if type(charged) == "table" then return charged end
-  if charged then
-    local twice = #charged == 11 and struct.unpack(">I4", charged, 8)
-    if not twice or twice > 2000000001 then return redis.error_reply("BADSTATE id: want a time and permits") end
-    if twice % 2 == 1 then return redis.error_reply("BADARG id: want one that is not settled") end
-    if twice ~= 2 * permits then
-      return redis.error_reply("BADARG id: want the permits it was granted before")
-    end
-    again = true
-  end
-end
-
--- PART ring_search: printed by make generate
-local wanted = math.max(permits, 1) -- a look is told how long one permit would wait
-local counts, remaining, wait, reset_after = {unpack(limits)}, limits[1], 0, 0 -- the counts come last to first
-local missing, missing_cells = {}, 0 -- windows without a section
-local rewrite = stored ~= #limits -- whether a grant writes more than the time and the total
-local pages = {} -- what was read of the ring, by its place
-for i = #limits, 1, -1 do -- mostly the longest comes last, and others are not searched that cannot wait longer
-  local slice, size, room, count = slices[i], sizes[i], limits[i] - wanted, 0
-
-  -- The window's own section is mostly at its place. A new window is counted in another's, up to a slice of that too
-  -- early: in the shortest that is as long as the window, or else in the longest.
-  local j, its_slice, its_size, shift, high = i
-  if i <= stored then its_slice, its_size, shift, high = struct.unpack(">I5I2I6I6", header, 20 * i - 5) end
-  local own = its_slice == slice and its_size == size
-  if not own then
-    rewrite = true
-    local min_longer = math.huge
-    for k = 1, stored do
-      local other, cells = struct.unpack(">I5I2", header, 20 * k - 5)
-      if other < 1000 or cells < 1 or cells > 10000 then
-        return redis.error_reply("BADSTATE ring: want 1..10000 slices of 1 ms or more")
-      end
-      local longer = (cells - 1) * other - (size - 1) * slice
-      if longer < 0 then longer = 1000000000000000 - longer end
-      if other == slice and cells == size then longer, own = -1, true end
-      if longer < min_longer then j, min_longer = k, longer end
-    end
-    if not own then missing[#missing + 1], missing_cells = i, missing_cells + size end
-    if stored > 0 then its_slice, its_size, shift, high = struct.unpack(">I5I2I6I6", header, 20 * j - 5) end
-  end
-
-  if stored > 0 then
-    -- The call fits if the window, which begins with slice start, holds no more than room. If it holds more, the
-    -- caller waits until the window begins with free, the first slice from which on no more than room is held. The
-    -- later the slice, the less is held from it on: from full it is too much, from free it is not, and the search
-    -- moves the two towards each other until they are neighbours. The section knows the its_size slices before free.
-    -- Nothing was granted after last: with its slice the window is empty. Where that is no longer than another window
-    -- waits, the search may end early.
-    local current, empty = (time - time % slice) / slice, last - last % slice + size * slice - now
-    if empty > reset_after then reset_after = empty end
-    local start, held_in_all = math.floor((current - size + 1) * slice / its_slice), (total + shift) % wrap
-    local free = (last - last % its_slice) / its_slice + 1
-    local full, probes = math.max(start, free - its_size) - 1, 0
-    local page, page_index = "", its_size -- the cells that were read last, from index page_index on; none yet
-    local known = own and current < free
-    if known then -- no slice has begun since the last grant: the header has the cell of start
-      page, page_index = string.sub(header, 20 * j + 8, 20 * j + 14), start % its_size
-      count = (held_in_all - (high - high % 16) / 16) % wrap
-    else
-      rewrite = true
-    end
-    if empty > 0 and not (known and count <= room) then repeat
-      -- Choose a slice between them. The first is start: what is held from it on is the count, and mostly it fits.
-      -- The next three follow links, over slices without permits. Then the rest is halved.
-      local probe = full + 1
-      if probes > 3 then probe = math.floor((full + free) / 2) end
-
-      -- Read its cell, with the seven behind it: where most slices hold permits, the next probes are among them.
-      local index = probe % its_size
-      local at = 7 * (index - page_index)
-      if index < page_index or at + 7 > #page then
-        page_index, at = index, 0
-        local from = 14 + 20 * stored + 7 * index
-        for k = 1, j - 1 do from = from + 7 * struct.unpack(">I2", header, 20 * k) end
-        -- As text, because redis.call takes longer to print a number.
-        page = redis.call("GETRANGE", ring, string.format("%d", from), string.format("%d", from + 55))
-        pages[from] = page
-        if #page < 7 then return redis.error_reply("BADSTATE ring: want a cell for each slice") end
-      end
-      -- The total before the slice is in the first 44 bits, the link in the last 12.
-      local bits, low = struct.unpack(">I6I1", page, at + 1)
-      local held = (held_in_all - (bits - bits % 16) / 16) % wrap -- from this slice on
-
-      -- Move full or free to it.
-      if probes == 0 then count = held end
-      probes = probes + 1
-      if held <= room then
-        free = probe
+if known then
+  granted, wait = permits, 0
+elseif granted > 0 then
+  local charge = granted
+  -- PART ring_charge: printed by make generate
+  -- Takes charge, rings, slices, sizes, now, and what ring_read gives. Charges every window, or none if Redis refuses
+  -- a command: first what changes no decision, then SETRANGE alone, which Redis refuses at once or not at all.
+  for i = 1, #slices do
+    local gap, slice, size = gaps[i], slices[i], sizes[i]
+    if gap > 0 then
+      -- 1 ms late, for servers whose clock for expiry is behind TIME. As text: Redis 7.2 prints some as 1e+9.
+      local expires = math.ceil((times[i] - times[i] % slice + size * slice) / 1000) + 1
+      if gap < size then
+        redis.call("PEXPIREAT", rings[i], string.format("%.0f", expires))
       else
-        -- The link names the first slice from this one on that has permits: from there on as much is held. A link is
-        -- modulo 4096: a longer way comes out shorter by 4096 or 8192, which costs one or two more probes.
-        full = probe + (bits % 16 * 256 + low - probe) % 4096
-        if full >= free then return redis.error_reply("BADSTATE ring: want a cell for each slice") end
+        local life = string.format("%.0f", expires - math.floor(now / 1000))
+        redis.call("SET", rings[i], string.rep("\0", 19 + 6 * size), "PX", life)
       end
-    until free - full <= 1 or empty <= wait end
-    if count > room then
-      local begins = (math.ceil(free * its_slice / slice) + size - 1) * slice - now
-      wait = math.max(wait, math.min(begins, empty))
     end
   end
-  counts[i] = math.floor(count) -- under Lua 5.4 it may be a float, but a reply must hold integers
-  if limits[i] - counts[i] < remaining then remaining = limits[i] - counts[i] end
-end
--- END
-
-local granted = 0
-if permits > 0 and wait == 0 and not again then
-  granted = permits
-  -- PART ring_write: printed by make generate
-  if not rewrite then
-    redis.call("SETRANGE", ring, "1", struct.pack(">I7I6", time, (total + granted) % wrap))
-  else
-    local cells = 0
-    for j = 1, stored do
-      local slice, size = struct.unpack(">I5I2", header, 20 * j - 5)
-      cells = cells + size
-      if slice < 1000 or size < 1 or cells > 10000 then
-        return redis.error_reply("BADSTATE ring: want 1..10000 slices of 1 ms or more")
-      end
+  for i = 1, #slices do
+    local gap, size, oldest, count = gaps[i], sizes[i], oldests[i], counts[i]
+    -- The gap: the slices that were skipped, and the current one, begin with the total so far. They are written in
+    -- one piece or, across the end, in two.
+    if gap > 0 and gap < size then
+      local cell, index = struct.pack(">I6", (oldest + count) % wrap), 0
+      index = ((times[i] - times[i] % slices[i]) / slices[i] - gap + 1) % size
+      local to_end = math.min(gap, size - index)
+      redis.call("SETRANGE", rings[i], string.format("%d", 19 + 6 * index), string.rep(cell, to_end))
+      if gap > to_end then redis.call("SETRANGE", rings[i], "19", string.rep(cell, gap - to_end)) end
     end
-    -- A new window gets a section, as if all that it holds had been granted at the last grant: its total is what it
-    -- holds, and 0 before every slice. Where it would be the ninth, or the cells more than 10000, the ring is made
-    -- new, with only the windows of this call.
-    if stored + #missing > 8 or cells + missing_cells > 10000 then
-      stored, cells, missing = 0, 0, {}
-      for i = #slices, 1, -1 do missing[#missing + 1] = i end
-    end
-    local sections, added, from = string.sub(header, 15, 14 + 20 * stored), {""}, 14 + 20 * (stored + #missing)
-    for k = #missing, 1, -1 do -- the search began with the last window
-      local slice, size, count = slices[missing[k]], sizes[missing[k]], counts[missing[k]]
-      local link = (last - last % slice) / slice % 4096
-      local cell = struct.pack(">I6I1", math.floor(link / 256), link % 256)
-      sections = sections .. struct.pack(">I5I2I6", slice, size, (count - total) % wrap) .. cell
-      added[#added + 1] = string.rep(cell, size)
-    end
-
-    -- The gaps: the slices that were skipped, and the current one, start from the total so far, and link to the
-    -- current one: it is the next with permits. They are written in one piece or, across the section's end, in two.
-    local text = struct.pack(">I1I7I6", stored + #missing, time, (total + granted) % wrap)
-    local writes, expired, expires = {}, last, time
-    for j = 1, stored + #missing do
-      local slice, size, shift = struct.unpack(">I5I2I6", sections, 20 * j - 19)
-      local oldest = string.sub(sections, 20 * j - 6) -- begins with the cell of the oldest slice of the window
-      local last_slice, current = (last - last % slice) / slice, (time - time % slice) / slice
-      if current > last_slice then
-        local gap = math.min(current - last_slice, size)
-        local link, index = current % 4096, (last_slice + 1) % size
-        local cell = struct.pack(">I6I1", (total + shift) % wrap * 16 + math.floor(link / 256), link % 256)
-        local to_end = math.min(gap, size - index)
-        if gap > to_end then writes[#writes + 1] = {from, string.rep(cell, gap - to_end)} end
-        writes[#writes + 1] = {from + 7 * index, string.rep(cell, to_end)}
-        if gap == size then
-          oldest = cell
-        elseif j <= stored then -- slice current - size + 1, at its place before the header grows
-          local at = from - 20 * #missing + 7 * ((current + 1) % size)
-          oldest = pages[at] or redis.call("GETRANGE", ring, string.format("%d", at), string.format("%d", at + 6))
-          if #oldest < 7 then return redis.error_reply("BADSTATE ring: want a cell for each slice") end
-        end
-      end
-      text = text .. struct.pack(">I5I2I6", slice, size, shift) .. string.sub(oldest, 1, 7)
-      expired = math.max(expired, (last_slice + size) * slice)
-      expires = math.max(expires, (current + size) * slice)
-      from = from + 7 * size
-    end
-    -- 1 ms late, for servers whose clock for expiry is behind TIME.
-    local expires_ms = math.ceil(expires / 1000) + 1
-    if #missing > 0 then
-      -- One write, so that no ring is left without its expiry. As text: Redis 7.2 prints round numbers as 1e+9.
-      local at = 14 + 20 * stored
-      if cells > 0 then
-        added[1] = redis.call("GETRANGE", ring, string.format("%d", at), string.format("%d", at + 7 * cells - 1))
-      end
-      if #added[1] < 7 * cells then return redis.error_reply("BADSTATE ring: want a cell for each slice") end
-      local pieces, first, next_write = {text}, #text, 1
-      for i = 1, #added do
-        local bytes, done = added[i], 0
-        local behind = first + #bytes
-        while next_write <= #writes and writes[next_write][1] < behind do
-          local write = writes[next_write]
-          pieces[#pieces + 1] = string.sub(bytes, done + 1, write[1] - first)
-          pieces[#pieces + 1] = write[2]
-          done, next_write = write[1] - first + #write[2], next_write + 1
-        end
-        pieces[#pieces + 1] = string.sub(bytes, done + 1)
-        first = behind
-      end
-      redis.call("SET", ring, table.concat(pieces), "PX", string.format("%.0f", expires_ms - math.floor(now / 1000)))
-    else
-      -- The expiry first: it can be put back if the header is refused, as by an ACL. In two halves, seconds and
-      -- milliseconds: half the time of %.0f, and %d may end at 2^31.
-      local expired_ms, ms = math.ceil(expired / 1000) + 1, expires_ms % 1000
-      if expires_ms > expired_ms then
-        redis.call("PEXPIREAT", ring, string.format("%d%03d", (expires_ms - ms) / 1000, ms))
-      end
-      local written = redis.pcall("SETRANGE", ring, "0", text)
-      if type(written) == "table" then
-        redis.call("PEXPIREAT", ring, string.format("%.0f", expired_ms))
-        return written
-      end
-      for i = 1, #writes do redis.call("SETRANGE", ring, string.format("%d", writes[i][1]), writes[i][2]) end
-    end
+    local charged = count + charge
+    if charged > 10000000000000 then charged = 10000000000000 end
+    redis.call("SETRANGE", rings[i], "0", struct.pack(">I7I6I6", times[i], (oldest + charged) % wrap, oldest))
   end
   -- END
-  -- The id comes after the ring. If it is refused, the total falls back; the ring stays moved on to the current slices,
-  -- which changes no count.
-  local charge = struct.pack(">I7I4", time, 2 * permits)
-  local known = redis.pcall("SET", id, charge, "PX", string.format("%.0f", math.ceil(ttl / 1000) + 1))
-  if known.err then
-    redis.call("SETRANGE", ring, "8", struct.pack(">I6", total))
-    return known
+  local mark = struct.pack(">I7I4", now, 2 * permits)
+  for i = 1, #slices do mark = mark .. struct.pack(">I5I2", slices[i], sizes[i]) end
+  -- PART ring_mark: printed by make generate
+  -- Takes id, mark, ttl, charge, rings, and what ring_read gives. Writes the id behind the charge. If that is refused,
+  -- the totals fall back; the rings stay moved on to the current slices, which changes no count.
+  local marked = redis.pcall("SET", id, mark, "PX", string.format("%.0f", math.ceil(ttl / 1000) + 1))
+  for i = 1, marked.err and charge > 0 and #slices or 0 do
+    redis.call("SETRANGE", rings[i], "7", struct.pack(">I6", (oldests[i] + counts[i]) % wrap))
   end
-  -- PART ring_granted: printed by make generate
-  remaining = remaining - granted
-  for i = 1, #counts do
-    counts[i] = counts[i] + granted
-    reset_after = math.max(reset_after, time - time % slices[i] + sizes[i] * slices[i] - now)
-  end
+  if marked.err then return marked end
   -- END
+  remaining, reset_after = remaining - granted, reset_charged
+  for i = 1, #counts do counts[i] = counts[i] + granted end
 end
 
-if again then granted, wait = permits, 0 end
 return {granted, math.max(remaining, 0), math.floor(wait), math.floor(reset_after), now, unpack(counts)}
 end
 redis.register_function("budget_v1", budget_v1)
@@ -1022,11 +704,11 @@ redis.register_function{
 local function gcra_many_v1(KEYS, ARGV)
 -- gcra_many v1
 --
--- gcra_v1 for up to 64 subjects of one limiter in one call. REPLY goes on with EACH for each key in turn. Each key is
--- decided as by gcra_v1, and twice if it is named twice. Only granted above 0 is a grant. A key that cannot be
--- decided has granted -1 (BADSTATE) or -2 (WRONGTYPE); the others are decided. If Redis refuses a command, for
--- example by an ACL, the call ends with that error, and keys before it keep their grants: too much is counted, never
--- too little. In a cluster all keys must lie in one slot: different subjects mostly do not.
+-- gcra_v1 for up to 64 keys of one limiter in one call. REPLY goes on with EACH for each key in turn. Each key is
+-- decided as by gcra_v1, and twice if it is named twice. Only granted above 0 is a grant. One that cannot be decided
+-- has granted -1 (BADSTATE) or -2 (WRONGTYPE); the others are decided. If Redis refuses a command, for example by an
+-- ACL, the call ends with that error, and those before it keep their grants: too much is counted, never too little.
+-- In a cluster all keys must lie in one slot: different subjects mostly do not.
 --
 -- GROUP[k]    subject      1..64
 -- KEYS[k]     bucket       <prefix>:<limiter>:{<subject>}:gcra1
@@ -1048,7 +730,7 @@ local function gcra_many_v1(KEYS, ARGV)
 -- ERROR       BADSTATE     granted -1: bucket holds a string that is not in the layout gcra/1
 --
 -- STATE       gcra/1       as gcra_v1
--- COMPLEXITY  O(K)         one TIME, then as gcra_v1 for each of K keys
+-- COMPLEXITY  O(K)         one TIME, then as gcra_v1 for each of K subjects
 -- REDIS       5.0
 
 -- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
@@ -1098,14 +780,10 @@ local now = clock[1] * 1000000 + clock[2]
 -- integers of 1 to 8 bytes. rawget, because Redis raises an error for a global that does not exist.
 local struct = rawget(_G, "struct") or {
   pack = function(format, ...)
-    local bytes, numbers, i = "", {...}, 0
+    local bytes, numbers = "", {...}
     for width in format:gmatch("%d") do
-      i = i + 1
-      local n, field = numbers[i], ""
-      for _ = 1, tonumber(width) do
-        field = string.char(n % 256) .. field
-        n = math.floor(n / 256)
-      end
+      local n, field = table.remove(numbers, 1), ""
+      for _ = 1, tonumber(width) do n, field = math.floor(n / 256), string.char(n % 256) .. field end
       bytes = bytes .. field
     end
     return bytes
@@ -1114,17 +792,14 @@ local struct = rawget(_G, "struct") or {
     local numbers = {}
     for width in format:gmatch("%d") do
       local n = 0
-      for _ = 1, tonumber(width) do
-        n = n * 256 + bytes:byte(at)
-        at = at + 1
-      end
+      for _ = 1, tonumber(width) do n, at = n * 256 + bytes:byte(at), at + 1 end
       numbers[#numbers + 1] = n
     end
     return unpack(numbers) -- the function of Lua
   end,
 }
 
--- Decides about one key, as gcra_v1 does. Returns the fields of its reply, or an error.
+-- Decides about one subject, as gcra_v1 does. Returns the fields of its reply, or an error.
 local function decide(bucket)
   local stored = redis.pcall("GET", bucket)
   -- How far the theoretical arrival time lies ahead of now: 0 for a full bucket.
@@ -1205,11 +880,11 @@ local function decide(bucket)
   return granted, remaining, wait, math.floor(reset_after)
 end
 
--- An error of one key becomes a number, so that the others are decided. Any other, such as a right withheld by an ACL,
--- ends the call: what was granted before it stays.
+-- An error of one subject becomes a number, so that the others are decided. Any other, such as a right withheld by an
+-- ACL, ends the call: what was granted before it stays.
 local reply, n = {now}, 1
-for i = 1, #KEYS do
-  local granted, remaining, wait, reset_after = decide(KEYS[i])
+for k = 1, #KEYS do
+  local granted, remaining, wait, reset_after = decide(KEYS[k])
   if not remaining then
     local code = granted.err:match("^%u+")
     if code ~= "BADSTATE" and code ~= "WRONGTYPE" then return granted end
@@ -1320,14 +995,10 @@ local now = clock[1] * 1000000 + clock[2]
 -- integers of 1 to 8 bytes. rawget, because Redis raises an error for a global that does not exist.
 local struct = rawget(_G, "struct") or {
   pack = function(format, ...)
-    local bytes, numbers, i = "", {...}, 0
+    local bytes, numbers = "", {...}
     for width in format:gmatch("%d") do
-      i = i + 1
-      local n, field = numbers[i], ""
-      for _ = 1, tonumber(width) do
-        field = string.char(n % 256) .. field
-        n = math.floor(n / 256)
-      end
+      local n, field = table.remove(numbers, 1), ""
+      for _ = 1, tonumber(width) do n, field = math.floor(n / 256), string.char(n % 256) .. field end
       bytes = bytes .. field
     end
     return bytes
@@ -1336,10 +1007,7 @@ local struct = rawget(_G, "struct") or {
     local numbers = {}
     for width in format:gmatch("%d") do
       local n = 0
-      for _ = 1, tonumber(width) do
-        n = n * 256 + bytes:byte(at)
-        at = at + 1
-      end
+      for _ = 1, tonumber(width) do n, at = n * 256 + bytes:byte(at), at + 1 end
       numbers[#numbers + 1] = n
     end
     return unpack(numbers) -- the function of Lua
@@ -1439,10 +1107,10 @@ redis.register_function{
 local function list_log_many_v1(KEYS, ARGV)
 -- list_log_many v1
 --
--- list_log_v1 for up to 64 subjects of one limiter in one call. K is the number of keys. REPLY goes on with EACH for
--- each key in turn. Each key is decided as by list_log_v1, and twice if it is named twice. Only granted above 0 is a
--- grant. A key that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE); the others are decided. If Redis
--- refuses a command, for example by an ACL, the call ends with that error, and keys before it keep their grants: too
+-- list_log_v1 for up to 64 keys of one limiter in one call. REPLY goes on with EACH for each key in turn. Each key is
+-- decided as by list_log_v1, and twice if it is named twice. K is the number of keys. Only granted above 0 is a
+-- grant. One that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE); the others are decided. If Redis
+-- refuses a command, for example by an ACL, the call ends with that error, and those before it keep their grants: too
 -- much is counted, never too little. In a cluster all keys must lie in one slot: different subjects mostly do not.
 -- Granted -3: not decided and not charged, because the keys before it have read 256 entries. Expect it in calls for
 -- more than 15 keys. Ask for these keys again.
@@ -1466,7 +1134,7 @@ local function list_log_many_v1(KEYS, ARGV)
 -- ERROR       BADSTATE     granted -1: log holds an entry that is not a time in microseconds
 --
 -- STATE       ll/1         as list_log_v1
--- COMPLEXITY  O(K log N)   one TIME, then as list_log_v1 for each of K keys
+-- COMPLEXITY  O(K log N)   one TIME, then as list_log_v1 for each of K subjects
 -- REDIS       5.0
 
 -- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
@@ -1509,7 +1177,7 @@ local function time_of(entry)
   if time and time >= 0 and time <= 9007199254740991 and time % 1 == 0 then return time end
 end
 
--- Decides about one key, as list_log_v1 does. Returns the fields of its reply, or an error.
+-- Decides about one subject, as list_log_v1 does. Returns the fields of its reply, or an error.
 local function decide(log)
   local unreadable -- an entry is no time: an error before anything is written
 
@@ -1621,12 +1289,12 @@ local function decide(log)
   return granted, remaining, due - now, newest + window - now
 end
 
--- An error of one key becomes a number, so that the others are decided. Any other, such as a right withheld by an ACL,
--- ends the call: what was granted before it stays.
+-- An error of one subject becomes a number, so that the others are decided. Any other, such as a right withheld by an
+-- ACL, ends the call: what was granted before it stays.
 local reply, n = {now}, 1
-for i = 1, #KEYS do
+for k = 1, #KEYS do
   local granted, remaining, wait, reset_after = -3, 0, 0, 0 -- not decided: the keys before it took too long
-  if calls < 256 then granted, remaining, wait, reset_after = decide(KEYS[i]) end
+  if calls < 256 then granted, remaining, wait, reset_after = decide(KEYS[k]) end
   if not remaining then
     local code = granted.err:match("^%u+")
     if code ~= "BADSTATE" and code ~= "WRONGTYPE" then return granted end
@@ -1937,36 +1605,36 @@ redis.register_function{
 local function slice_ring_many_v1(KEYS, ARGV)
 -- slice_ring_many v1
 --
--- slice_ring_v1 for up to 64 subjects of one limiter in one call. REPLY goes on with EACH for each key in turn. Each
--- key is decided as by slice_ring_v1, and twice if it is named twice. Only granted above 0 is a grant. A key that
--- cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE); the others are decided. If Redis refuses a command,
--- for example by an ACL, the call ends with that error, and keys before it keep their grants: too much is counted,
--- never too little. In a cluster all keys must lie in one slot: different subjects mostly do not. Granted -3: not
--- decided and not charged, because the keys before it have used up the work of a call. Expect it with more than 40
--- new or long idle rings (2 windows of 201 slices). Ask for these keys again.
+-- slice_ring_v1 for up to 32 keys of one limiter in one call. KEYS has the rings of the first subject, then of the
+-- next. REPLY goes on with EACH for each subject in turn. Each is decided as by slice_ring_v1, and twice if it is
+-- named twice. Only granted above 0 is a grant. One that cannot be decided has granted -1 (BADSTATE) or -2
+-- (WRONGTYPE); the others are decided. If Redis refuses a command, for example by an ACL, the call ends with that
+-- error, and those before it keep their grants: too much is counted, never too little. In a cluster all keys must lie
+-- in one slot: different subjects mostly do not.
 --
--- GROUP[k]    subject      1..64
--- KEYS[k]     ring         <prefix>:<limiter>:{<subject>}:sr1
---
+-- GROUP[k]    subject      1..32
 -- GROUP[i]    window       1..8
--- ARGV[1]     permits      int   0..1000000000           wanted now, up to every limit; 0 only looks
--- ARGV[3i-1]  slice_i      us    1000..86400000000       length of a slice
--- ARGV[3i]    size_i       int   1..10000                number of its slices; up to 10000 in all windows
--- ARGV[3i+1]  limit_i      int   1..1000000000           permits in the window
+-- KEYS[ki]    ring_i       <prefix>:<limiter>:{<subject>}:sr1:<slice>x<size>
+--
+-- ARGV[1]     permits      int   0..1000000000           wanted now, up to every limit; 0 asks for none
+-- ARGV[2]     reported     int   0..1000000000           charged in any case; with permits 0, 0 only looks
+-- ARGV[3i]    slice_i      us    1000..86400000000       length of a slice
+-- ARGV[3i+1]  size_i       int   1..1000                 number of its slices
+-- ARGV[3i+2]  limit_i      int   1..1000000000           permits in the window
 --
 -- REPLY[1]    now          time  0..                     the server's clock at the decision
--- EACH[1]     granted      int   -3..1000000000          permits granted; -1: BADSTATE, -2: WRONGTYPE, -3: ask again
+-- EACH[1]     granted      int   -2..1000000000          permits granted; -1: BADSTATE, -2: WRONGTYPE
 -- EACH[2]     remaining    int   0..1000000000           permits that could be granted now
--- EACH[3]     wait         us    0..                     until they come free (a look: 1 permit), if no one else asks
--- EACH[4]     reset_after  us    0..                     until all windows are empty
--- EACH[4+i]   count_i      int   0..                     permits in the window now
+-- EACH[3]     wait         us    0..                     until they come free (permits 0: one), if no one else asks
+-- EACH[4]     reset_after  us    0..                     until the last charge has left all windows
+-- EACH[4+i]   count_i      int   0..10000000000000       permits in the window now; charges stop at 10^13
 --
 -- ERROR       BADARG       an argument is not an integer in its range
--- ERROR       WRONGTYPE    granted -2: ring holds something other than a string
--- ERROR       BADSTATE     granted -1: ring holds a string that is not in the layout sr/1
+-- ERROR       WRONGTYPE    granted -2: a ring holds something other than a string
+-- ERROR       BADSTATE     granted -1: a ring holds a string that is not in the layout sr/1
 --
 -- STATE       sr/1         as slice_ring_v1
--- COMPLEXITY  O(K W log N) one TIME, then as slice_ring_v1 for each of K keys
+-- COMPLEXITY  O(K W)       one TIME, then as slice_ring_v1 for each of K subjects
 -- REDIS       5.0
 
 -- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
@@ -1976,26 +1644,26 @@ local function integer(text, min, max)
   return n
 end
 
-if #KEYS < 1 or #KEYS > 64 then return redis.error_reply("BADARG KEYS: want 1 to 64") end
-if #ARGV < 4 or #ARGV > 25 or #ARGV % 3 ~= 1 then
-  return redis.error_reply("BADARG ARGV: want permits, then slice, size, limit of 1..8 windows")
+if #KEYS < 1 or #KEYS > 32 then return redis.error_reply("BADARG KEYS: want 1 to 32") end
+local windows = (#ARGV - 2) / 3
+if windows < 1 or windows > 8 or windows % 1 > 0 then
+  return redis.error_reply("BADARG ARGV: want permits, reported, then slice, size, limit for each window")
 end
+if #KEYS % windows > 0 then return redis.error_reply("BADARG KEYS: want one for each window of each subject") end
 local permits = integer(ARGV[1], 0, 1000000000)
 if not permits then return redis.error_reply("BADARG permits: want 0..1000000000") end
+local reported = integer(ARGV[2], 0, 1000000000)
+if not reported then return redis.error_reply("BADARG reported: want 0..1000000000") end
 local slices, sizes, limits = {}, {}, {}
-for i = 1, (#ARGV - 1) / 3 do
-  local slice_i = integer(ARGV[3 * i - 1], 1000, 86400000000)
+for i = 1, windows do
+  local slice_i = integer(ARGV[3 * i], 1000, 86400000000)
   if not slice_i then return redis.error_reply("BADARG slice_" .. i .. ": want 1000..86400000000") end
-  local size_i = integer(ARGV[3 * i], 1, 10000)
-  if not size_i then return redis.error_reply("BADARG size_" .. i .. ": want 1..10000") end
-  local limit_i = integer(ARGV[3 * i + 1], 1, 1000000000)
+  local size_i = integer(ARGV[3 * i + 1], 1, 1000)
+  if not size_i then return redis.error_reply("BADARG size_" .. i .. ": want 1..1000") end
+  local limit_i = integer(ARGV[3 * i + 2], 1, 1000000000)
   if not limit_i then return redis.error_reply("BADARG limit_" .. i .. ": want 1..1000000000") end
   slices[i], sizes[i], limits[i] = slice_i, size_i, limit_i
 end
-
-local cells = 0
-for i = 1, #sizes do cells = cells + sizes[i] end
-if cells > 10000 then return redis.error_reply("BADARG ARGV: want up to 10000 slices together") end
 for i = 1, #limits do
   if permits > limits[i] then return redis.error_reply("BADARG permits: want up to every limit") end
 end
@@ -2007,14 +1675,10 @@ local now = clock[1] * 1000000 + clock[2]
 -- integers of 1 to 8 bytes. rawget, because Redis raises an error for a global that does not exist.
 local struct = rawget(_G, "struct") or {
   pack = function(format, ...)
-    local bytes, numbers, i = "", {...}, 0
+    local bytes, numbers = "", {...}
     for width in format:gmatch("%d") do
-      i = i + 1
-      local n, field = numbers[i], ""
-      for _ = 1, tonumber(width) do
-        field = string.char(n % 256) .. field
-        n = math.floor(n / 256)
-      end
+      local n, field = table.remove(numbers, 1), ""
+      for _ = 1, tonumber(width) do n, field = math.floor(n / 256), string.char(n % 256) .. field end
       bytes = bytes .. field
     end
     return bytes
@@ -2023,272 +1687,118 @@ local struct = rawget(_G, "struct") or {
     local numbers = {}
     for width in format:gmatch("%d") do
       local n = 0
-      for _ = 1, tonumber(width) do
-        n = n * 256 + bytes:byte(at)
-        at = at + 1
-      end
+      for _ = 1, tonumber(width) do n, at = n * 256 + bytes:byte(at), at + 1 end
       numbers[#numbers + 1] = n
     end
     return unpack(numbers) -- the function of Lua
   end,
 }
-
-local reply, n = {now}, 1
-local work = 0 -- for all keys
-local first -- whether no key before this one has worked: then it is decided, whatever it needs
--- Adds to the work, unless that is too much for one call: then the key is not decided.
-local function exceeds(more)
-  if not first and work + more > 10000 then return true end
-  work = work + more
-end
-
--- Decides about one key, as slice_ring_v1 does. Returns the fields of its reply, or an error.
-local function decide(ring)
-  -- The header: 14 bytes, and 20 for each section, mostly one or two; the ring itself may have 70 KB.
-  local header = redis.pcall("GETRANGE", ring, "0", "53")
-  if header.err then return header end
-  local stored, total, last = 0, 0
-  if header ~= "" or redis.call("EXISTS", ring) == 1 then
-    if #header > 13 then stored, last, total = struct.unpack(">I1I7I6", header, 1) end
-    if #header < 14 + 20 * stored then header = redis.call("GETRANGE", ring, "0", "173") end
-    if stored < 1 or #header < 14 + 20 * stored then -- or more than 8
-      return redis.error_reply("BADSTATE ring: want 1..8 sections")
+-- END
+-- Decides about one subject, as slice_ring_v1 does. Returns the fields of its reply, or an error.
+local function decide(rings)
+  -- Takes rings, slices, sizes, now. Gives for each window: its time, the slices since the last charge (gaps), the
+  -- total before its oldest slice (oldests) and what it holds (counts). Every ring is read before one is written.
+  local wrap = 281474976710656 -- 2^48: of totals, only the differences count
+  local times, gaps, oldests, counts = {}, {}, {}, {}
+  for i = 1, #slices do
+    local slice, size = slices[i], sizes[i]
+    local header = redis.pcall("GETRANGE", rings[i], "0", "18")
+    if header.err then return header end
+    local last, total, oldest = now - size * slice, 0, 0 -- no ring: as if all had just left the window
+    if header ~= "" then
+      if #header < 19 then return redis.error_reply("BADSTATE ring_" .. i .. ": want 19 bytes and its cells") end
+      last, total, oldest = struct.unpack(">I7I6I6", header, 1)
+    end
+    -- A clock that stepped back stands still at the last charge, unless that was written by a clock that was wrong.
+    local time = last > now and last or now
+    if time - now > size * slice + 60000000 then time, last = now, now - size * slice end
+    local current = (time - time % slice) / slice
+    local gap = current - (last - last % slice) / slice
+    if gap >= size then -- all has left the window
+      total, oldest = 0, 0
+    elseif gap > 0 then -- the window has moved: its oldest slice is current - size + 1
+      local at = 19 + 6 * ((current + 1) % size)
+      local cell = redis.call("GETRANGE", rings[i], string.format("%d", at), string.format("%d", at + 5))
+      if #cell < 6 then return redis.error_reply("BADSTATE ring_" .. i .. ": want 19 bytes and its cells") end
+      oldest = struct.unpack(">I6", cell, 1)
+    end
+    local count = math.floor((total - oldest) % wrap) -- under Lua 5.4 a float; a reply wants an integer
+    times[i], gaps[i], oldests[i], counts[i] = time, gap, oldest, count
+  end
+  -- Takes permits, reported, limits, and what ring_read gives. Gives granted, wait, remaining and reset_after.
+  local wanted, wait = math.max(permits, 1), 0 -- a look is told how long one permit would wait
+  local remaining, reset_after, reset_charged = 1000000000, 0, 0
+  for i = #slices, 1, -1 do
+    local slice, size, count = slices[i], sizes[i], counts[i] + reported
+    local room, left = limits[i] - wanted, limits[i] - count
+    local begins = times[i] - times[i] % slice -- of the current slice
+    local empty = begins + size * slice - now -- until it has left the window
+    if left < remaining then remaining = left end
+    if empty > reset_charged then reset_charged = empty end
+    if empty - gaps[i] * slice > reset_after then reset_after = empty - gaps[i] * slice end
+    if count > room and empty > wait then -- where another window waits longer, this one need not be searched
+      -- From slice free on the window holds no more than room, from slice full on it does. The later the slice, the
+      -- less: halving moves the two towards each other. The caller waits until free is the window's oldest slice.
+      local current = begins / slice
+      local full, free, charged = current - size + 1, current + 1, current - gaps[i] -- charged: the last slice that was
+      local total = oldests[i] + math.min(count, 10000000000000)
+      local cells = redis.call("GETRANGE", rings[i], "19", "-1")
+      if #cells < 6 * size and gaps[i] < size then
+        return redis.error_reply("BADSTATE ring_" .. i .. ": want 19 bytes and its cells")
+      end
+      while free - full > 1 do
+        local middle, before = math.floor((full + free) / 2), oldests[i] + counts[i]
+        if middle <= charged then before = struct.unpack(">I6", cells, 6 * (middle % size) + 1) end
+        if (total - before) % wrap > room then full = middle else free = middle end
+      end
+      wait = math.max(wait, (free + size - 1) * slice - now)
     end
   end
-  -- Totals wrap at 2^44: only their differences count. What the windows of a call may hold is less. A window that calls
-  -- leave out seems emptier when it holds 2^44.
-  local wrap = 17592186044416
-
-  -- The clock may have stepped back: then it stands still at the last grant until it has caught up. A step of up to the
-  -- longest window, of the ring or of the call, and 60 s is believed. Further ahead, a wrong clock wrote the ring, and
-  -- nothing in it counts.
-  local time = now
-  if stored > 0 and last > now then
-    local ahead, wrong = last - now - 60000000, true
-    for i = 1, #slices do wrong = wrong and ahead > sizes[i] * slices[i] end
-    for j = 1, stored do
-      local slice, size = struct.unpack(">I5I2", header, 20 * j - 5)
-      wrong = wrong and ahead > size * slice
-    end
-    if wrong then stored = 0 else time = last end
-  end
-  if stored == 0 then last = now end
-
-  local wanted = math.max(permits, 1) -- a look is told how long one permit would wait
-  local counts, remaining, wait, reset_after = {unpack(limits)}, limits[1], 0, 0 -- the counts come last to first
-  local missing, missing_cells = {}, 0 -- windows without a section
-  local rewrite = stored ~= #limits -- whether a grant writes more than the time and the total
-  local pages = {} -- what was read of the ring, by its place
-  for i = #limits, 1, -1 do -- mostly the longest comes last, and others are not searched that cannot wait longer
-    local slice, size, room, count = slices[i], sizes[i], limits[i] - wanted, 0
-
-    -- The window's own section is mostly at its place. A new window is counted in another's, up to a slice of that too
-    -- early: in the shortest that is as long as the window, or else in the longest.
-    local j, its_slice, its_size, shift, high = i
-    if i <= stored then its_slice, its_size, shift, high = struct.unpack(">I5I2I6I6", header, 20 * i - 5) end
-    local own = its_slice == slice and its_size == size
-    if not own then
-      rewrite = true
-      local min_longer = math.huge
-      for k = 1, stored do
-        local other, cells = struct.unpack(">I5I2", header, 20 * k - 5)
-        if other < 1000 or cells < 1 or cells > 10000 then
-          return redis.error_reply("BADSTATE ring: want 1..10000 slices of 1 ms or more")
-        end
-        local longer = (cells - 1) * other - (size - 1) * slice
-        if longer < 0 then longer = 1000000000000000 - longer end
-        if other == slice and cells == size then longer, own = -1, true end
-        if longer < min_longer then j, min_longer = k, longer end
-      end
-      if not own then missing[#missing + 1], missing_cells = i, missing_cells + size end
-      if stored > 0 then its_slice, its_size, shift, high = struct.unpack(">I5I2I6I6", header, 20 * j - 5) end
-    end
-
-    if stored > 0 then
-      -- The call fits if the window, which begins with slice start, holds no more than room. If it holds more, the
-      -- caller waits until the window begins with free, the first slice from which on no more than room is held. The
-      -- later the slice, the less is held from it on: from full it is too much, from free it is not, and the search
-      -- moves the two towards each other until they are neighbours. The section knows the its_size slices before free.
-      -- Nothing was granted after last: with its slice the window is empty. Where that is no longer than another window
-      -- waits, the search may end early.
-      local current, empty = (time - time % slice) / slice, last - last % slice + size * slice - now
-      if empty > reset_after then reset_after = empty end
-      local start, held_in_all = math.floor((current - size + 1) * slice / its_slice), (total + shift) % wrap
-      local free = (last - last % its_slice) / its_slice + 1
-      local full, probes = math.max(start, free - its_size) - 1, 0
-      local page, page_index = "", its_size -- the cells that were read last, from index page_index on; none yet
-      local known = own and current < free
-      if known then -- no slice has begun since the last grant: the header has the cell of start
-        page, page_index = string.sub(header, 20 * j + 8, 20 * j + 14), start % its_size
-        count = (held_in_all - (high - high % 16) / 16) % wrap
-      else
-        rewrite = true
-      end
-      if empty > 0 and not (known and count <= room) then repeat
-        -- Choose a slice between them. The first is start: what is held from it on is the count, and mostly it fits.
-        -- The next three follow links, over slices without permits. Then the rest is halved.
-        local probe = full + 1
-        if probes > 3 then probe = math.floor((full + free) / 2) end
-
-        -- Read its cell, with the seven behind it: where most slices hold permits, the next probes are among them.
-        local index = probe % its_size
-        local at = 7 * (index - page_index)
-        if index < page_index or at + 7 > #page then
-          if exceeds(32) then
-            return -3, 0, 0, 0, {}
-          end
-          page_index, at = index, 0
-          local from = 14 + 20 * stored + 7 * index
-          for k = 1, j - 1 do from = from + 7 * struct.unpack(">I2", header, 20 * k) end
-          -- As text, because redis.call takes longer to print a number.
-          page = redis.call("GETRANGE", ring, string.format("%d", from), string.format("%d", from + 55))
-          pages[from] = page
-          if #page < 7 then return redis.error_reply("BADSTATE ring: want a cell for each slice") end
-        end
-        -- The total before the slice is in the first 44 bits, the link in the last 12.
-        local bits, low = struct.unpack(">I6I1", page, at + 1)
-        local held = (held_in_all - (bits - bits % 16) / 16) % wrap -- from this slice on
-
-        -- Move full or free to it.
-        if probes == 0 then count = held end
-        probes = probes + 1
-        if held <= room then
-          free = probe
+  local granted = wait == 0 and permits or 0
+  local charge = reported + granted
+  if charge > 0 then
+    -- Takes charge, rings, slices, sizes, now, and what ring_read gives. Charges every window, or none if Redis refuses
+    -- a command: first what changes no decision, then SETRANGE alone, which Redis refuses at once or not at all.
+    for i = 1, #slices do
+      local gap, slice, size = gaps[i], slices[i], sizes[i]
+      if gap > 0 then
+        -- 1 ms late, for servers whose clock for expiry is behind TIME. As text: Redis 7.2 prints some as 1e+9.
+        local expires = math.ceil((times[i] - times[i] % slice + size * slice) / 1000) + 1
+        if gap < size then
+          redis.call("PEXPIREAT", rings[i], string.format("%.0f", expires))
         else
-          -- The link names the first slice from this one on that has permits: from there on as much is held. A link is
-          -- modulo 4096: a longer way comes out shorter by 4096 or 8192, which costs one or two more probes.
-          full = probe + (bits % 16 * 256 + low - probe) % 4096
-          if full >= free then return redis.error_reply("BADSTATE ring: want a cell for each slice") end
+          local life = string.format("%.0f", expires - math.floor(now / 1000))
+          redis.call("SET", rings[i], string.rep("\0", 19 + 6 * size), "PX", life)
         end
-      until free - full <= 1 or empty <= wait end
-      if count > room then
-        local begins = (math.ceil(free * its_slice / slice) + size - 1) * slice - now
-        wait = math.max(wait, math.min(begins, empty))
       end
     end
-    counts[i] = math.floor(count) -- under Lua 5.4 it may be a float, but a reply must hold integers
-    if limits[i] - counts[i] < remaining then remaining = limits[i] - counts[i] end
-  end
-
-  local granted = 0
-  if permits > 0 and wait == 0 then
-    granted = permits
-    if not rewrite then
-      redis.call("SETRANGE", ring, "1", struct.pack(">I7I6", time, (total + granted) % wrap))
-    else
-      local cells = 0
-      for j = 1, stored do
-        local slice, size = struct.unpack(">I5I2", header, 20 * j - 5)
-        cells = cells + size
-        if slice < 1000 or size < 1 or cells > 10000 then
-          return redis.error_reply("BADSTATE ring: want 1..10000 slices of 1 ms or more")
-        end
+    for i = 1, #slices do
+      local gap, size, oldest, count = gaps[i], sizes[i], oldests[i], counts[i]
+      -- The gap: the slices that were skipped, and the current one, begin with the total so far. They are written in
+      -- one piece or, across the end, in two.
+      if gap > 0 and gap < size then
+        local cell, index = struct.pack(">I6", (oldest + count) % wrap), 0
+        index = ((times[i] - times[i] % slices[i]) / slices[i] - gap + 1) % size
+        local to_end = math.min(gap, size - index)
+        redis.call("SETRANGE", rings[i], string.format("%d", 19 + 6 * index), string.rep(cell, to_end))
+        if gap > to_end then redis.call("SETRANGE", rings[i], "19", string.rep(cell, gap - to_end)) end
       end
-      -- A new window gets a section, as if all that it holds had been granted at the last grant: its total is what it
-      -- holds, and 0 before every slice. Where it would be the ninth, or the cells more than 10000, the ring is made
-      -- new, with only the windows of this call.
-      if stored + #missing > 8 or cells + missing_cells > 10000 then
-        stored, cells, missing = 0, 0, {}
-        for i = #slices, 1, -1 do missing[#missing + 1] = i end
-      end
-      local sections, added, from = string.sub(header, 15, 14 + 20 * stored), {""}, 14 + 20 * (stored + #missing)
-      for k = #missing, 1, -1 do -- the search began with the last window
-        local slice, size, count = slices[missing[k]], sizes[missing[k]], counts[missing[k]]
-        if exceeds(size / 2) then
-          return -3, 0, 0, 0, {}
-        end
-        local link = (last - last % slice) / slice % 4096
-        local cell = struct.pack(">I6I1", math.floor(link / 256), link % 256)
-        sections = sections .. struct.pack(">I5I2I6", slice, size, (count - total) % wrap) .. cell
-        added[#added + 1] = string.rep(cell, size)
-      end
-
-      -- The gaps: the slices that were skipped, and the current one, start from the total so far, and link to the
-      -- current one: it is the next with permits. They are written in one piece or, across the section's end, in two.
-      local text = struct.pack(">I1I7I6", stored + #missing, time, (total + granted) % wrap)
-      local writes, expired, expires = {}, last, time
-      for j = 1, stored + #missing do
-        local slice, size, shift = struct.unpack(">I5I2I6", sections, 20 * j - 19)
-        local oldest = string.sub(sections, 20 * j - 6) -- begins with the cell of the oldest slice of the window
-        local last_slice, current = (last - last % slice) / slice, (time - time % slice) / slice
-        if current > last_slice then
-          local gap = math.min(current - last_slice, size)
-          if exceeds(gap / 2) then
-            return -3, 0, 0, 0, {}
-          end
-          local link, index = current % 4096, (last_slice + 1) % size
-          local cell = struct.pack(">I6I1", (total + shift) % wrap * 16 + math.floor(link / 256), link % 256)
-          local to_end = math.min(gap, size - index)
-          if gap > to_end then writes[#writes + 1] = {from, string.rep(cell, gap - to_end)} end
-          writes[#writes + 1] = {from + 7 * index, string.rep(cell, to_end)}
-          if gap == size then
-            oldest = cell
-          elseif j <= stored then -- slice current - size + 1, at its place before the header grows
-            local at = from - 20 * #missing + 7 * ((current + 1) % size)
-            oldest = pages[at] or redis.call("GETRANGE", ring, string.format("%d", at), string.format("%d", at + 6))
-            if #oldest < 7 then return redis.error_reply("BADSTATE ring: want a cell for each slice") end
-          end
-        end
-        text = text .. struct.pack(">I5I2I6", slice, size, shift) .. string.sub(oldest, 1, 7)
-        expired = math.max(expired, (last_slice + size) * slice)
-        expires = math.max(expires, (current + size) * slice)
-        from = from + 7 * size
-      end
-      -- 1 ms late, for servers whose clock for expiry is behind TIME.
-      local expires_ms = math.ceil(expires / 1000) + 1
-      if #missing > 0 then
-        -- One write, so that no ring is left without its expiry. As text: Redis 7.2 prints round numbers as 1e+9.
-        local at = 14 + 20 * stored
-        if cells > 0 then
-          added[1] = redis.call("GETRANGE", ring, string.format("%d", at), string.format("%d", at + 7 * cells - 1))
-        end
-        if #added[1] < 7 * cells then return redis.error_reply("BADSTATE ring: want a cell for each slice") end
-        local pieces, first, next_write = {text}, #text, 1
-        for i = 1, #added do
-          local bytes, done = added[i], 0
-          local behind = first + #bytes
-          while next_write <= #writes and writes[next_write][1] < behind do
-            local write = writes[next_write]
-            pieces[#pieces + 1] = string.sub(bytes, done + 1, write[1] - first)
-            pieces[#pieces + 1] = write[2]
-            done, next_write = write[1] - first + #write[2], next_write + 1
-          end
-          pieces[#pieces + 1] = string.sub(bytes, done + 1)
-          first = behind
-        end
-        redis.call("SET", ring, table.concat(pieces), "PX", string.format("%.0f", expires_ms - math.floor(now / 1000)))
-      else
-        -- The expiry first: it can be put back if the header is refused, as by an ACL. In two halves, seconds and
-        -- milliseconds: half the time of %.0f, and %d may end at 2^31.
-        local expired_ms, ms = math.ceil(expired / 1000) + 1, expires_ms % 1000
-        if expires_ms > expired_ms then
-          redis.call("PEXPIREAT", ring, string.format("%d%03d", (expires_ms - ms) / 1000, ms))
-        end
-        local written = redis.pcall("SETRANGE", ring, "0", text)
-        if type(written) == "table" then
-          redis.call("PEXPIREAT", ring, string.format("%.0f", expired_ms))
-          return written
-        end
-        for i = 1, #writes do redis.call("SETRANGE", ring, string.format("%d", writes[i][1]), writes[i][2]) end
-      end
+      local charged = count + charge
+      if charged > 10000000000000 then charged = 10000000000000 end
+      redis.call("SETRANGE", rings[i], "0", struct.pack(">I7I6I6", times[i], (oldest + charged) % wrap, oldest))
     end
-    remaining = remaining - granted
-    for i = 1, #counts do
-      counts[i] = counts[i] + granted
-      reset_after = math.max(reset_after, time - time % slices[i] + sizes[i] * slices[i] - now)
-    end
+    remaining, reset_after = remaining - granted, reset_charged
+    for i = 1, #counts do counts[i] = math.min(counts[i] + charge, 10000000000000) end
   end
 
   return granted, math.max(remaining, 0), math.floor(wait), math.floor(reset_after), counts
 end
 
--- An error of one key becomes a number, so that the others are decided. Any other, such as a right withheld by an ACL,
--- ends the call: what was granted before it stays.
-local windows = (#ARGV - 1) / 3
-for i = 1, #KEYS do
-  local granted, remaining, wait, reset_after, counts = -3, 0, 0, 0, {} -- not decided: the keys before it took too long
-  first = work == 0
-  if work < 10000 then granted, remaining, wait, reset_after, counts = decide(KEYS[i]) end
+-- An error of one subject becomes a number, so that the others are decided. Any other, such as a right withheld by an
+-- ACL, ends the call: what was granted before it stays.
+local reply, n = {now}, 1
+for k = 1, #KEYS / windows do
+  local granted, remaining, wait, reset_after, counts = decide({unpack(KEYS, (k - 1) * windows + 1, k * windows)})
   if not remaining then
     local code = granted.err:match("^%u+")
     if code ~= "BADSTATE" and code ~= "WRONGTYPE" then return granted end
@@ -2296,7 +1806,7 @@ for i = 1, #KEYS do
   end
   reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = granted, remaining, wait, reset_after
   n = n + 4
-  for j = 1, windows do reply[n + j] = counts[j] or 0 end
+  for i = 1, windows do reply[n + i] = counts[i] or 0 end
   n = n + windows
 end
 return reply
@@ -2306,808 +1816,38 @@ redis.register_function{
   function_name = "slice_ring_many_v1_look", flags = {"no-writes"},
   callback = function(KEYS, ARGV)
     if (tonumber(ARGV[1]) or 0) > 0 then return redis.error_reply("BADARG permits: want 0") end
-    return slice_ring_many_v1(KEYS, ARGV)
-  end,
-}
-
-local function slice_ring_report_many_v1(KEYS, ARGV)
--- slice_ring_report_many v1
---
--- slice_ring_report_v1 for up to 64 subjects of one limiter in one call. K is the number of keys. REPLY goes on with
--- EACH for each key in turn. Each key is decided as by slice_ring_report_v1, and twice if it is named twice. Only
--- granted above 0 is a grant. A key that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE); the others
--- are decided. If Redis refuses a command, for example by an ACL, the call ends with that error, and keys before it
--- keep their grants. What is reported of that key and of later ones is not counted. In a cluster all keys must lie in
--- one slot: different subjects mostly do not. Granted -3: not decided and not charged, because the keys before it
--- have used up the work of a call. Expect it with more than 40 new or long idle rings (2 windows of 201 slices). Ask
--- for these keys again, with what is reported: it was not counted either.
---
--- GROUP[k]    subject      1..64
--- KEYS[k]     ring         <prefix>:<limiter>:{<subject>}:sr1
---
--- GROUP[i]    window       1..8
--- ARGV[1]      permits     int   0..1000000000           wanted now, up to every limit; 0 asks for none
--- ARGV[k+1]    reported_k  int   0..1000000000           charged in any case; with permits 0, 0 only looks
--- ARGV[K+3i-1] slice_i     us    1000..86400000000       length of a slice
--- ARGV[K+3i]   size_i      int   1..10000                number of its slices; up to 10000 in all windows
--- ARGV[K+3i+1] limit_i     int   1..1000000000           permits in the window
---
--- REPLY[1]    now          time  0..                     the server's clock at the decision
--- EACH[1]     granted      int   -3..1000000000          permits granted; -1: BADSTATE, -2: WRONGTYPE, -3: ask again
--- EACH[2]     remaining    int   0..1000000000           permits that could be granted now
--- EACH[3]     wait         us    0..                     until they come free (permits 0: one), if no one else asks
--- EACH[4]     reset_after  us    0..                     until all windows are empty
--- EACH[4+i]   count_i      int   0..                     permits in the window now
---
--- ERROR       BADARG       an argument is not an integer in its range
--- ERROR       WRONGTYPE    granted -2: ring holds something other than a string
--- ERROR       BADSTATE     granted -1: ring holds a string that is not in the layout sr/1
---
--- STATE       sr/1         as slice_ring_report_v1
--- COMPLEXITY  O(K W log N) one TIME, then as slice_ring_report_v1 for each of K keys
--- REDIS       5.0
-
--- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
-local function integer(text, min, max)
-  local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
-  if not n or n < min or n > max then return nil end
-  return n
-end
-
-if #KEYS < 1 or #KEYS > 64 then return redis.error_reply("BADARG KEYS: want 1 to 64") end
-if #ARGV - #KEYS < 4 or #ARGV - #KEYS > 25 or (#ARGV - #KEYS) % 3 ~= 1 then
-  return redis.error_reply("BADARG ARGV: want permits, each key's reported, then slice, size, limit of 1..8 windows")
-end
-local permits = integer(ARGV[1], 0, 1000000000)
-if not permits then return redis.error_reply("BADARG permits: want 0..1000000000") end
-local all_reported = {}
-for k = 1, #KEYS do
-  local reported_k = integer(ARGV[k + 1], 0, 1000000000)
-  if not reported_k then return redis.error_reply("BADARG reported_" .. k .. ": want 0..1000000000") end
-  all_reported[k] = reported_k
-end
-local slices, sizes, limits = {}, {}, {}
-for i = 1, (#ARGV - 1 - #KEYS) / 3 do
-  local slice_i = integer(ARGV[#KEYS + 3 * i - 1], 1000, 86400000000)
-  if not slice_i then return redis.error_reply("BADARG slice_" .. i .. ": want 1000..86400000000") end
-  local size_i = integer(ARGV[#KEYS + 3 * i], 1, 10000)
-  if not size_i then return redis.error_reply("BADARG size_" .. i .. ": want 1..10000") end
-  local limit_i = integer(ARGV[#KEYS + 3 * i + 1], 1, 1000000000)
-  if not limit_i then return redis.error_reply("BADARG limit_" .. i .. ": want 1..1000000000") end
-  slices[i], sizes[i], limits[i] = slice_i, size_i, limit_i
-end
-
-local cells = 0
-for i = 1, #sizes do cells = cells + sizes[i] end
-if cells > 10000 then return redis.error_reply("BADARG ARGV: want up to 10000 slices together") end
-for i = 1, #limits do
-  if permits > limits[i] then return redis.error_reply("BADARG permits: want up to every limit") end
-end
-
-local clock = redis.call("TIME")
-local now = clock[1] * 1000000 + clock[2]
-
--- miniredis, a Redis for tests, has no library struct: these two do the same for the formats used here, big-endian
--- integers of 1 to 8 bytes. rawget, because Redis raises an error for a global that does not exist.
-local struct = rawget(_G, "struct") or {
-  pack = function(format, ...)
-    local bytes, numbers, i = "", {...}, 0
-    for width in format:gmatch("%d") do
-      i = i + 1
-      local n, field = numbers[i], ""
-      for _ = 1, tonumber(width) do
-        field = string.char(n % 256) .. field
-        n = math.floor(n / 256)
-      end
-      bytes = bytes .. field
-    end
-    return bytes
-  end,
-  unpack = function(format, bytes, at)
-    local numbers = {}
-    for width in format:gmatch("%d") do
-      local n = 0
-      for _ = 1, tonumber(width) do
-        n = n * 256 + bytes:byte(at)
-        at = at + 1
-      end
-      numbers[#numbers + 1] = n
-    end
-    return unpack(numbers) -- the function of Lua
-  end,
-}
-
-local reply, n = {now}, 1
-local work = 0 -- for all keys
-local first -- whether no key before this one has worked: then it is decided, whatever it needs
--- Adds to the work, unless that is too much for one call: then the key is not decided.
-local function exceeds(more)
-  if not first and work + more > 10000 then return true end
-  work = work + more
-end
-
--- Decides about one key, as slice_ring_report_v1 does. Returns the fields of its reply, or an error.
-local function decide(ring, reported)
-  -- The header: 14 bytes, and 20 for each section, mostly one or two; the ring itself may have 70 KB.
-  local header = redis.pcall("GETRANGE", ring, "0", "53")
-  if header.err then return header end
-  local stored, total, last = 0, 0
-  if header ~= "" or redis.call("EXISTS", ring) == 1 then
-    if #header > 13 then stored, last, total = struct.unpack(">I1I7I6", header, 1) end
-    if #header < 14 + 20 * stored then header = redis.call("GETRANGE", ring, "0", "173") end
-    if stored < 1 or #header < 14 + 20 * stored then -- or more than 8
-      return redis.error_reply("BADSTATE ring: want 1..8 sections")
-    end
-  end
-  -- Totals wrap at 2^44: only their differences count. What the windows of a call may hold is less. A window that calls
-  -- leave out seems emptier when it holds 2^44.
-  local wrap = 17592186044416
-
-  -- The clock may have stepped back: then it stands still at the last grant until it has caught up. A step of up to the
-  -- longest window, of the ring or of the call, and 60 s is believed. Further ahead, a wrong clock wrote the ring, and
-  -- nothing in it counts.
-  local time = now
-  if stored > 0 and last > now then
-    local ahead, wrong = last - now - 60000000, true
-    for i = 1, #slices do wrong = wrong and ahead > sizes[i] * slices[i] end
-    for j = 1, stored do
-      local slice, size = struct.unpack(">I5I2", header, 20 * j - 5)
-      wrong = wrong and ahead > size * slice
-    end
-    if wrong then stored = 0 else time = last end
-  end
-  if stored == 0 then last = now end
-
-  -- The search is for room beside the report. Where the report leaves none it finds when the older permits leave.
-  local whole, limits = limits, {}
-  for i = 1, #whole do limits[i] = whole[i] - reported end
-
-  local wanted = math.max(permits, 1) -- a look is told how long one permit would wait
-  local counts, remaining, wait, reset_after = {unpack(limits)}, limits[1], 0, 0 -- the counts come last to first
-  local missing, missing_cells = {}, 0 -- windows without a section
-  local rewrite = stored ~= #limits -- whether a grant writes more than the time and the total
-  local pages = {} -- what was read of the ring, by its place
-  for i = #limits, 1, -1 do -- mostly the longest comes last, and others are not searched that cannot wait longer
-    local slice, size, room, count = slices[i], sizes[i], limits[i] - wanted, 0
-
-    -- The window's own section is mostly at its place. A new window is counted in another's, up to a slice of that too
-    -- early: in the shortest that is as long as the window, or else in the longest.
-    local j, its_slice, its_size, shift, high = i
-    if i <= stored then its_slice, its_size, shift, high = struct.unpack(">I5I2I6I6", header, 20 * i - 5) end
-    local own = its_slice == slice and its_size == size
-    if not own then
-      rewrite = true
-      local min_longer = math.huge
-      for k = 1, stored do
-        local other, cells = struct.unpack(">I5I2", header, 20 * k - 5)
-        if other < 1000 or cells < 1 or cells > 10000 then
-          return redis.error_reply("BADSTATE ring: want 1..10000 slices of 1 ms or more")
-        end
-        local longer = (cells - 1) * other - (size - 1) * slice
-        if longer < 0 then longer = 1000000000000000 - longer end
-        if other == slice and cells == size then longer, own = -1, true end
-        if longer < min_longer then j, min_longer = k, longer end
-      end
-      if not own then missing[#missing + 1], missing_cells = i, missing_cells + size end
-      if stored > 0 then its_slice, its_size, shift, high = struct.unpack(">I5I2I6I6", header, 20 * j - 5) end
-    end
-
-    if stored > 0 then
-      -- The call fits if the window, which begins with slice start, holds no more than room. If it holds more, the
-      -- caller waits until the window begins with free, the first slice from which on no more than room is held. The
-      -- later the slice, the less is held from it on: from full it is too much, from free it is not, and the search
-      -- moves the two towards each other until they are neighbours. The section knows the its_size slices before free.
-      -- Nothing was granted after last: with its slice the window is empty. Where that is no longer than another window
-      -- waits, the search may end early.
-      local current, empty = (time - time % slice) / slice, last - last % slice + size * slice - now
-      if empty > reset_after then reset_after = empty end
-      local start, held_in_all = math.floor((current - size + 1) * slice / its_slice), (total + shift) % wrap
-      local free = (last - last % its_slice) / its_slice + 1
-      local full, probes = math.max(start, free - its_size) - 1, 0
-      local page, page_index = "", its_size -- the cells that were read last, from index page_index on; none yet
-      local known = own and current < free
-      if known then -- no slice has begun since the last grant: the header has the cell of start
-        page, page_index = string.sub(header, 20 * j + 8, 20 * j + 14), start % its_size
-        count = (held_in_all - (high - high % 16) / 16) % wrap
-      else
-        rewrite = true
-      end
-      if empty > 0 and not (known and count <= room) then repeat
-        -- Choose a slice between them. The first is start: what is held from it on is the count, and mostly it fits.
-        -- The next three follow links, over slices without permits. Then the rest is halved.
-        local probe = full + 1
-        if probes > 3 then probe = math.floor((full + free) / 2) end
-
-        -- Read its cell, with the seven behind it: where most slices hold permits, the next probes are among them.
-        local index = probe % its_size
-        local at = 7 * (index - page_index)
-        if index < page_index or at + 7 > #page then
-          if exceeds(32) then
-            return -3, 0, 0, 0, {}
-          end
-          page_index, at = index, 0
-          local from = 14 + 20 * stored + 7 * index
-          for k = 1, j - 1 do from = from + 7 * struct.unpack(">I2", header, 20 * k) end
-          -- As text, because redis.call takes longer to print a number.
-          page = redis.call("GETRANGE", ring, string.format("%d", from), string.format("%d", from + 55))
-          pages[from] = page
-          if #page < 7 then return redis.error_reply("BADSTATE ring: want a cell for each slice") end
-        end
-        -- The total before the slice is in the first 44 bits, the link in the last 12.
-        local bits, low = struct.unpack(">I6I1", page, at + 1)
-        local held = (held_in_all - (bits - bits % 16) / 16) % wrap -- from this slice on
-
-        -- Move full or free to it.
-        if probes == 0 then count = held end
-        probes = probes + 1
-        if held <= room then
-          free = probe
-        else
-          -- The link names the first slice from this one on that has permits: from there on as much is held. A link is
-          -- modulo 4096: a longer way comes out shorter by 4096 or 8192, which costs one or two more probes.
-          full = probe + (bits % 16 * 256 + low - probe) % 4096
-          if full >= free then return redis.error_reply("BADSTATE ring: want a cell for each slice") end
-        end
-      until free - full <= 1 or empty <= wait end
-      if count > room then
-        local begins = (math.ceil(free * its_slice / slice) + size - 1) * slice - now
-        wait = math.max(wait, math.min(begins, empty))
-      end
-    end
-    counts[i] = math.floor(count) -- under Lua 5.4 it may be a float, but a reply must hold integers
-    if limits[i] - counts[i] < remaining then remaining = limits[i] - counts[i] end
-  end
-
-  remaining = remaining + reported
-  -- A report that leaves no room is in the current slice: it leaves the window with it.
-  for i = 1, #limits do
-    if limits[i] < wanted then wait = math.max(wait, time - time % slices[i] + sizes[i] * slices[i] - now) end
-  end
-
-  local fits = wait == 0 and permits or 0
-  -- What a window holds stops at 7 * 10^12, so that totals do not wrap.
-  local granted = reported
-  for i = 1, #counts do granted = math.min(granted, 7000000000000 - counts[i]) end
-  granted = granted + fits
-  if granted > 0 then
-    if not rewrite then
-      redis.call("SETRANGE", ring, "1", struct.pack(">I7I6", time, (total + granted) % wrap))
-    else
-      local cells = 0
-      for j = 1, stored do
-        local slice, size = struct.unpack(">I5I2", header, 20 * j - 5)
-        cells = cells + size
-        if slice < 1000 or size < 1 or cells > 10000 then
-          return redis.error_reply("BADSTATE ring: want 1..10000 slices of 1 ms or more")
-        end
-      end
-      -- A new window gets a section, as if all that it holds had been granted at the last grant: its total is what it
-      -- holds, and 0 before every slice. Where it would be the ninth, or the cells more than 10000, the ring is made
-      -- new, with only the windows of this call.
-      if stored + #missing > 8 or cells + missing_cells > 10000 then
-        stored, cells, missing = 0, 0, {}
-        for i = #slices, 1, -1 do missing[#missing + 1] = i end
-      end
-      local sections, added, from = string.sub(header, 15, 14 + 20 * stored), {""}, 14 + 20 * (stored + #missing)
-      for k = #missing, 1, -1 do -- the search began with the last window
-        local slice, size, count = slices[missing[k]], sizes[missing[k]], counts[missing[k]]
-        if exceeds(size / 2) then
-          return -3, 0, 0, 0, {}
-        end
-        local link = (last - last % slice) / slice % 4096
-        local cell = struct.pack(">I6I1", math.floor(link / 256), link % 256)
-        sections = sections .. struct.pack(">I5I2I6", slice, size, (count - total) % wrap) .. cell
-        added[#added + 1] = string.rep(cell, size)
-      end
-
-      -- The gaps: the slices that were skipped, and the current one, start from the total so far, and link to the
-      -- current one: it is the next with permits. They are written in one piece or, across the section's end, in two.
-      local text = struct.pack(">I1I7I6", stored + #missing, time, (total + granted) % wrap)
-      local writes, expired, expires = {}, last, time
-      for j = 1, stored + #missing do
-        local slice, size, shift = struct.unpack(">I5I2I6", sections, 20 * j - 19)
-        local oldest = string.sub(sections, 20 * j - 6) -- begins with the cell of the oldest slice of the window
-        local last_slice, current = (last - last % slice) / slice, (time - time % slice) / slice
-        if current > last_slice then
-          local gap = math.min(current - last_slice, size)
-          if exceeds(gap / 2) then
-            return -3, 0, 0, 0, {}
-          end
-          local link, index = current % 4096, (last_slice + 1) % size
-          local cell = struct.pack(">I6I1", (total + shift) % wrap * 16 + math.floor(link / 256), link % 256)
-          local to_end = math.min(gap, size - index)
-          if gap > to_end then writes[#writes + 1] = {from, string.rep(cell, gap - to_end)} end
-          writes[#writes + 1] = {from + 7 * index, string.rep(cell, to_end)}
-          if gap == size then
-            oldest = cell
-          elseif j <= stored then -- slice current - size + 1, at its place before the header grows
-            local at = from - 20 * #missing + 7 * ((current + 1) % size)
-            oldest = pages[at] or redis.call("GETRANGE", ring, string.format("%d", at), string.format("%d", at + 6))
-            if #oldest < 7 then return redis.error_reply("BADSTATE ring: want a cell for each slice") end
-          end
-        end
-        text = text .. struct.pack(">I5I2I6", slice, size, shift) .. string.sub(oldest, 1, 7)
-        expired = math.max(expired, (last_slice + size) * slice)
-        expires = math.max(expires, (current + size) * slice)
-        from = from + 7 * size
-      end
-      -- 1 ms late, for servers whose clock for expiry is behind TIME.
-      local expires_ms = math.ceil(expires / 1000) + 1
-      if #missing > 0 then
-        -- One write, so that no ring is left without its expiry. As text: Redis 7.2 prints round numbers as 1e+9.
-        local at = 14 + 20 * stored
-        if cells > 0 then
-          added[1] = redis.call("GETRANGE", ring, string.format("%d", at), string.format("%d", at + 7 * cells - 1))
-        end
-        if #added[1] < 7 * cells then return redis.error_reply("BADSTATE ring: want a cell for each slice") end
-        local pieces, first, next_write = {text}, #text, 1
-        for i = 1, #added do
-          local bytes, done = added[i], 0
-          local behind = first + #bytes
-          while next_write <= #writes and writes[next_write][1] < behind do
-            local write = writes[next_write]
-            pieces[#pieces + 1] = string.sub(bytes, done + 1, write[1] - first)
-            pieces[#pieces + 1] = write[2]
-            done, next_write = write[1] - first + #write[2], next_write + 1
-          end
-          pieces[#pieces + 1] = string.sub(bytes, done + 1)
-          first = behind
-        end
-        redis.call("SET", ring, table.concat(pieces), "PX", string.format("%.0f", expires_ms - math.floor(now / 1000)))
-      else
-        -- The expiry first: it can be put back if the header is refused, as by an ACL. In two halves, seconds and
-        -- milliseconds: half the time of %.0f, and %d may end at 2^31.
-        local expired_ms, ms = math.ceil(expired / 1000) + 1, expires_ms % 1000
-        if expires_ms > expired_ms then
-          redis.call("PEXPIREAT", ring, string.format("%d%03d", (expires_ms - ms) / 1000, ms))
-        end
-        local written = redis.pcall("SETRANGE", ring, "0", text)
-        if type(written) == "table" then
-          redis.call("PEXPIREAT", ring, string.format("%.0f", expired_ms))
-          return written
-        end
-        for i = 1, #writes do redis.call("SETRANGE", ring, string.format("%d", writes[i][1]), writes[i][2]) end
-      end
-    end
-    remaining = remaining - granted
-    for i = 1, #counts do
-      counts[i] = counts[i] + granted
-      reset_after = math.max(reset_after, time - time % slices[i] + sizes[i] * slices[i] - now)
-    end
-  end
-
-  return fits, math.max(remaining, 0), math.floor(wait), math.floor(reset_after), counts
-end
-
--- An error of one key becomes a number, so that the others are decided. Any other, such as a right withheld by an ACL,
--- ends the call: what was granted before it stays.
-local windows = (#ARGV - 1 - #KEYS) / 3
-for i = 1, #KEYS do
-  local granted, remaining, wait, reset_after, counts = -3, 0, 0, 0, {} -- not decided: the keys before it took too long
-  first = work == 0
-  if work < 10000 then granted, remaining, wait, reset_after, counts = decide(KEYS[i], all_reported[i]) end
-  if not remaining then
-    local code = granted.err:match("^%u+")
-    if code ~= "BADSTATE" and code ~= "WRONGTYPE" then return granted end
-    granted, remaining, wait, reset_after, counts = code == "BADSTATE" and -1 or -2, 0, 0, 0, {}
-  end
-  reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = granted, remaining, wait, reset_after
-  n = n + 4
-  for j = 1, windows do reply[n + j] = counts[j] or 0 end
-  n = n + windows
-end
-return reply
-end
-redis.register_function("slice_ring_report_many_v1", slice_ring_report_many_v1)
-redis.register_function{
-  function_name = "slice_ring_report_many_v1_look", flags = {"no-writes"},
-  callback = function(KEYS, ARGV)
-    if (tonumber(ARGV[1]) or 0) > 0 then return redis.error_reply("BADARG permits: want 0") end
-    for k = 1, #KEYS do
-      if (tonumber(ARGV[k + 1]) or 0) > 0 then return redis.error_reply("BADARG reported_" .. k .. ": want 0") end
-    end
-    return slice_ring_report_many_v1(KEYS, ARGV)
-  end,
-}
-
-local function slice_ring_report_v1(KEYS, ARGV)
--- slice_ring_report v1
---
--- Charges a slice_ring what is known only afterwards: reported permits are counted in the current slice
--- of every window, whatever the windows hold. Then it decides about permits, as slice_ring does. The
--- reply is about the ring after the report. A window that is full because of a report denies until the
--- report has left it. After a lost reply it is unknown whether the report was counted. Sent again, it
--- may count twice; not sent again, it may not count at all.
---
--- KEYS[1]     ring         <prefix>:<limiter>:{<subject>}:sr1
---
--- GROUP[i]    window       1..8
--- ARGV[1]     permits      int   0..1000000000           wanted now, up to every limit; 0 asks for none
--- ARGV[2]     reported     int   0..1000000000           charged in any case; with permits 0, 0 only looks
--- ARGV[3i]    slice_i      us    1000..86400000000       length of a slice
--- ARGV[3i+1]  size_i       int   1..10000                number of its slices; up to 10000 in all windows
--- ARGV[3i+2]  limit_i      int   1..1000000000           permits in the window
---
--- REPLY[1]    granted      int   0..1000000000           permits granted: 0, or all that were asked for
--- REPLY[2]    remaining    int   0..1000000000           permits that could be granted now
--- REPLY[3]    wait         us    0..                     until they come free (permits 0: one), if no one else asks
--- REPLY[4]    reset_after  us    0..                     until all windows are empty
--- REPLY[5]    now          time  0..                     the server's clock at the decision
--- REPLY[5+i]  count_i      int   0..                     permits in the window now
---
--- ERROR       BADARG       an argument is not an integer in its range
--- ERROR       WRONGTYPE    ring holds something other than a string
--- ERROR       BADSTATE     ring holds a string that is not in the layout sr/1
---
--- STATE       sr/1         as slice_ring_v1. Reports stop counting where a window holds 7 * 10^12 permits
--- COMPLEXITY  O(W log N)   as slice_ring_v1
--- REDIS       5.0
-
--- PART arguments: printed by make generate
--- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
-local function integer(text, min, max)
-  local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
-  if not n or n < min or n > max then return nil end
-  return n
-end
-
-if #KEYS ~= 1 then return redis.error_reply("BADARG KEYS: want 1") end
-if #ARGV < 5 or #ARGV > 26 or #ARGV % 3 ~= 2 then
-  return redis.error_reply("BADARG ARGV: want permits, reported, then slice, size, limit of 1..8 windows")
-end
-local ring = KEYS[1]
-local permits = integer(ARGV[1], 0, 1000000000)
-if not permits then return redis.error_reply("BADARG permits: want 0..1000000000") end
-local reported = integer(ARGV[2], 0, 1000000000)
-if not reported then return redis.error_reply("BADARG reported: want 0..1000000000") end
-local slices, sizes, limits = {}, {}, {}
-for i = 1, (#ARGV - 2) / 3 do
-  local slice_i = integer(ARGV[3 * i], 1000, 86400000000)
-  if not slice_i then return redis.error_reply("BADARG slice_" .. i .. ": want 1000..86400000000") end
-  local size_i = integer(ARGV[3 * i + 1], 1, 10000)
-  if not size_i then return redis.error_reply("BADARG size_" .. i .. ": want 1..10000") end
-  local limit_i = integer(ARGV[3 * i + 2], 1, 1000000000)
-  if not limit_i then return redis.error_reply("BADARG limit_" .. i .. ": want 1..1000000000") end
-  slices[i], sizes[i], limits[i] = slice_i, size_i, limit_i
-end
--- END
-
--- PART ring_sizes: printed by make generate
-local cells = 0
-for i = 1, #sizes do cells = cells + sizes[i] end
-if cells > 10000 then return redis.error_reply("BADARG ARGV: want up to 10000 slices together") end
--- END
--- PART ring_windows: printed by make generate
-for i = 1, #limits do
-  if permits > limits[i] then return redis.error_reply("BADARG permits: want up to every limit") end
-end
--- END
-
-local clock = redis.call("TIME")
-local now = clock[1] * 1000000 + clock[2]
-
--- PART struct: printed by make generate
--- miniredis, a Redis for tests, has no library struct: these two do the same for the formats used here, big-endian
--- integers of 1 to 8 bytes. rawget, because Redis raises an error for a global that does not exist.
-local struct = rawget(_G, "struct") or {
-  pack = function(format, ...)
-    local bytes, numbers, i = "", {...}, 0
-    for width in format:gmatch("%d") do
-      i = i + 1
-      local n, field = numbers[i], ""
-      for _ = 1, tonumber(width) do
-        field = string.char(n % 256) .. field
-        n = math.floor(n / 256)
-      end
-      bytes = bytes .. field
-    end
-    return bytes
-  end,
-  unpack = function(format, bytes, at)
-    local numbers = {}
-    for width in format:gmatch("%d") do
-      local n = 0
-      for _ = 1, tonumber(width) do
-        n = n * 256 + bytes:byte(at)
-        at = at + 1
-      end
-      numbers[#numbers + 1] = n
-    end
-    return unpack(numbers) -- the function of Lua
-  end,
-}
--- END
-
--- MANY: slice_ring_report_many_v1 repeats what follows for 1..64 keys, each with its reported, work up to 10000.
-
--- PART ring_header: printed by make generate
--- The header: 14 bytes, and 20 for each section, mostly one or two; the ring itself may have 70 KB.
-local header = redis.pcall("GETRANGE", ring, "0", "53")
-if header.err then return header end
-local stored, total, last = 0, 0
-if header ~= "" or redis.call("EXISTS", ring) == 1 then
-  if #header > 13 then stored, last, total = struct.unpack(">I1I7I6", header, 1) end
-  if #header < 14 + 20 * stored then header = redis.call("GETRANGE", ring, "0", "173") end
-  if stored < 1 or #header < 14 + 20 * stored then -- or more than 8
-    return redis.error_reply("BADSTATE ring: want 1..8 sections")
-  end
-end
--- Totals wrap at 2^44: only their differences count. What the windows of a call may hold is less. A window that calls
--- leave out seems emptier when it holds 2^44.
-local wrap = 17592186044416
--- END
-
--- PART ring_clock: printed by make generate
--- The clock may have stepped back: then it stands still at the last grant until it has caught up. A step of up to the
--- longest window, of the ring or of the call, and 60 s is believed. Further ahead, a wrong clock wrote the ring, and
--- nothing in it counts.
-local time = now
-if stored > 0 and last > now then
-  local ahead, wrong = last - now - 60000000, true
-  for i = 1, #slices do wrong = wrong and ahead > sizes[i] * slices[i] end
-  for j = 1, stored do
-    local slice, size = struct.unpack(">I5I2", header, 20 * j - 5)
-    wrong = wrong and ahead > size * slice
-  end
-  if wrong then stored = 0 else time = last end
-end
-if stored == 0 then last = now end
--- END
-
--- The search is for room beside the report. Where the report leaves none it finds when the older permits leave.
-local whole, limits = limits, {}
-for i = 1, #whole do limits[i] = whole[i] - reported end
-
--- PART ring_search: printed by make generate
-local wanted = math.max(permits, 1) -- a look is told how long one permit would wait
-local counts, remaining, wait, reset_after = {unpack(limits)}, limits[1], 0, 0 -- the counts come last to first
-local missing, missing_cells = {}, 0 -- windows without a section
-local rewrite = stored ~= #limits -- whether a grant writes more than the time and the total
-local pages = {} -- what was read of the ring, by its place
-for i = #limits, 1, -1 do -- mostly the longest comes last, and others are not searched that cannot wait longer
-  local slice, size, room, count = slices[i], sizes[i], limits[i] - wanted, 0
-
-  -- The window's own section is mostly at its place. A new window is counted in another's, up to a slice of that too
-  -- early: in the shortest that is as long as the window, or else in the longest.
-  local j, its_slice, its_size, shift, high = i
-  if i <= stored then its_slice, its_size, shift, high = struct.unpack(">I5I2I6I6", header, 20 * i - 5) end
-  local own = its_slice == slice and its_size == size
-  if not own then
-    rewrite = true
-    local min_longer = math.huge
-    for k = 1, stored do
-      local other, cells = struct.unpack(">I5I2", header, 20 * k - 5)
-      if other < 1000 or cells < 1 or cells > 10000 then
-        return redis.error_reply("BADSTATE ring: want 1..10000 slices of 1 ms or more")
-      end
-      local longer = (cells - 1) * other - (size - 1) * slice
-      if longer < 0 then longer = 1000000000000000 - longer end
-      if other == slice and cells == size then longer, own = -1, true end
-      if longer < min_longer then j, min_longer = k, longer end
-    end
-    if not own then missing[#missing + 1], missing_cells = i, missing_cells + size end
-    if stored > 0 then its_slice, its_size, shift, high = struct.unpack(">I5I2I6I6", header, 20 * j - 5) end
-  end
-
-  if stored > 0 then
-    -- The call fits if the window, which begins with slice start, holds no more than room. If it holds more, the
-    -- caller waits until the window begins with free, the first slice from which on no more than room is held. The
-    -- later the slice, the less is held from it on: from full it is too much, from free it is not, and the search
-    -- moves the two towards each other until they are neighbours. The section knows the its_size slices before free.
-    -- Nothing was granted after last: with its slice the window is empty. Where that is no longer than another window
-    -- waits, the search may end early.
-    local current, empty = (time - time % slice) / slice, last - last % slice + size * slice - now
-    if empty > reset_after then reset_after = empty end
-    local start, held_in_all = math.floor((current - size + 1) * slice / its_slice), (total + shift) % wrap
-    local free = (last - last % its_slice) / its_slice + 1
-    local full, probes = math.max(start, free - its_size) - 1, 0
-    local page, page_index = "", its_size -- the cells that were read last, from index page_index on; none yet
-    local known = own and current < free
-    if known then -- no slice has begun since the last grant: the header has the cell of start
-      page, page_index = string.sub(header, 20 * j + 8, 20 * j + 14), start % its_size
-      count = (held_in_all - (high - high % 16) / 16) % wrap
-    else
-      rewrite = true
-    end
-    if empty > 0 and not (known and count <= room) then repeat
-      -- Choose a slice between them. The first is start: what is held from it on is the count, and mostly it fits.
-      -- The next three follow links, over slices without permits. Then the rest is halved.
-      local probe = full + 1
-      if probes > 3 then probe = math.floor((full + free) / 2) end
-
-      -- Read its cell, with the seven behind it: where most slices hold permits, the next probes are among them.
-      local index = probe % its_size
-      local at = 7 * (index - page_index)
-      if index < page_index or at + 7 > #page then
-        -- MANY: the script for many keys counts work 32 here.
-        page_index, at = index, 0
-        local from = 14 + 20 * stored + 7 * index
-        for k = 1, j - 1 do from = from + 7 * struct.unpack(">I2", header, 20 * k) end
-        -- As text, because redis.call takes longer to print a number.
-        page = redis.call("GETRANGE", ring, string.format("%d", from), string.format("%d", from + 55))
-        pages[from] = page
-        if #page < 7 then return redis.error_reply("BADSTATE ring: want a cell for each slice") end
-      end
-      -- The total before the slice is in the first 44 bits, the link in the last 12.
-      local bits, low = struct.unpack(">I6I1", page, at + 1)
-      local held = (held_in_all - (bits - bits % 16) / 16) % wrap -- from this slice on
-
-      -- Move full or free to it.
-      if probes == 0 then count = held end
-      probes = probes + 1
-      if held <= room then
-        free = probe
-      else
-        -- The link names the first slice from this one on that has permits: from there on as much is held. A link is
-        -- modulo 4096: a longer way comes out shorter by 4096 or 8192, which costs one or two more probes.
-        full = probe + (bits % 16 * 256 + low - probe) % 4096
-        if full >= free then return redis.error_reply("BADSTATE ring: want a cell for each slice") end
-      end
-    until free - full <= 1 or empty <= wait end
-    if count > room then
-      local begins = (math.ceil(free * its_slice / slice) + size - 1) * slice - now
-      wait = math.max(wait, math.min(begins, empty))
-    end
-  end
-  counts[i] = math.floor(count) -- under Lua 5.4 it may be a float, but a reply must hold integers
-  if limits[i] - counts[i] < remaining then remaining = limits[i] - counts[i] end
-end
--- END
-
-remaining = remaining + reported
--- A report that leaves no room is in the current slice: it leaves the window with it.
-for i = 1, #limits do
-  if limits[i] < wanted then wait = math.max(wait, time - time % slices[i] + sizes[i] * slices[i] - now) end
-end
-
-local fits = wait == 0 and permits or 0
--- What a window holds stops at 7 * 10^12, so that totals do not wrap.
-local granted = reported
-for i = 1, #counts do granted = math.min(granted, 7000000000000 - counts[i]) end
-granted = granted + fits
-if granted > 0 then
-  -- PART ring_write: printed by make generate
-  if not rewrite then
-    redis.call("SETRANGE", ring, "1", struct.pack(">I7I6", time, (total + granted) % wrap))
-  else
-    local cells = 0
-    for j = 1, stored do
-      local slice, size = struct.unpack(">I5I2", header, 20 * j - 5)
-      cells = cells + size
-      if slice < 1000 or size < 1 or cells > 10000 then
-        return redis.error_reply("BADSTATE ring: want 1..10000 slices of 1 ms or more")
-      end
-    end
-    -- A new window gets a section, as if all that it holds had been granted at the last grant: its total is what it
-    -- holds, and 0 before every slice. Where it would be the ninth, or the cells more than 10000, the ring is made
-    -- new, with only the windows of this call.
-    if stored + #missing > 8 or cells + missing_cells > 10000 then
-      stored, cells, missing = 0, 0, {}
-      for i = #slices, 1, -1 do missing[#missing + 1] = i end
-    end
-    local sections, added, from = string.sub(header, 15, 14 + 20 * stored), {""}, 14 + 20 * (stored + #missing)
-    for k = #missing, 1, -1 do -- the search began with the last window
-      local slice, size, count = slices[missing[k]], sizes[missing[k]], counts[missing[k]]
-      -- MANY: the script for many keys counts work size / 2 here.
-      local link = (last - last % slice) / slice % 4096
-      local cell = struct.pack(">I6I1", math.floor(link / 256), link % 256)
-      sections = sections .. struct.pack(">I5I2I6", slice, size, (count - total) % wrap) .. cell
-      added[#added + 1] = string.rep(cell, size)
-    end
-
-    -- The gaps: the slices that were skipped, and the current one, start from the total so far, and link to the
-    -- current one: it is the next with permits. They are written in one piece or, across the section's end, in two.
-    local text = struct.pack(">I1I7I6", stored + #missing, time, (total + granted) % wrap)
-    local writes, expired, expires = {}, last, time
-    for j = 1, stored + #missing do
-      local slice, size, shift = struct.unpack(">I5I2I6", sections, 20 * j - 19)
-      local oldest = string.sub(sections, 20 * j - 6) -- begins with the cell of the oldest slice of the window
-      local last_slice, current = (last - last % slice) / slice, (time - time % slice) / slice
-      if current > last_slice then
-        local gap = math.min(current - last_slice, size)
-        -- MANY: the script for many keys counts work gap / 2 here.
-        local link, index = current % 4096, (last_slice + 1) % size
-        local cell = struct.pack(">I6I1", (total + shift) % wrap * 16 + math.floor(link / 256), link % 256)
-        local to_end = math.min(gap, size - index)
-        if gap > to_end then writes[#writes + 1] = {from, string.rep(cell, gap - to_end)} end
-        writes[#writes + 1] = {from + 7 * index, string.rep(cell, to_end)}
-        if gap == size then
-          oldest = cell
-        elseif j <= stored then -- slice current - size + 1, at its place before the header grows
-          local at = from - 20 * #missing + 7 * ((current + 1) % size)
-          oldest = pages[at] or redis.call("GETRANGE", ring, string.format("%d", at), string.format("%d", at + 6))
-          if #oldest < 7 then return redis.error_reply("BADSTATE ring: want a cell for each slice") end
-        end
-      end
-      text = text .. struct.pack(">I5I2I6", slice, size, shift) .. string.sub(oldest, 1, 7)
-      expired = math.max(expired, (last_slice + size) * slice)
-      expires = math.max(expires, (current + size) * slice)
-      from = from + 7 * size
-    end
-    -- 1 ms late, for servers whose clock for expiry is behind TIME.
-    local expires_ms = math.ceil(expires / 1000) + 1
-    if #missing > 0 then
-      -- One write, so that no ring is left without its expiry. As text: Redis 7.2 prints round numbers as 1e+9.
-      local at = 14 + 20 * stored
-      if cells > 0 then
-        added[1] = redis.call("GETRANGE", ring, string.format("%d", at), string.format("%d", at + 7 * cells - 1))
-      end
-      if #added[1] < 7 * cells then return redis.error_reply("BADSTATE ring: want a cell for each slice") end
-      local pieces, first, next_write = {text}, #text, 1
-      for i = 1, #added do
-        local bytes, done = added[i], 0
-        local behind = first + #bytes
-        while next_write <= #writes and writes[next_write][1] < behind do
-          local write = writes[next_write]
-          pieces[#pieces + 1] = string.sub(bytes, done + 1, write[1] - first)
-          pieces[#pieces + 1] = write[2]
-          done, next_write = write[1] - first + #write[2], next_write + 1
-        end
-        pieces[#pieces + 1] = string.sub(bytes, done + 1)
-        first = behind
-      end
-      redis.call("SET", ring, table.concat(pieces), "PX", string.format("%.0f", expires_ms - math.floor(now / 1000)))
-    else
-      -- The expiry first: it can be put back if the header is refused, as by an ACL. In two halves, seconds and
-      -- milliseconds: half the time of %.0f, and %d may end at 2^31.
-      local expired_ms, ms = math.ceil(expired / 1000) + 1, expires_ms % 1000
-      if expires_ms > expired_ms then
-        redis.call("PEXPIREAT", ring, string.format("%d%03d", (expires_ms - ms) / 1000, ms))
-      end
-      local written = redis.pcall("SETRANGE", ring, "0", text)
-      if type(written) == "table" then
-        redis.call("PEXPIREAT", ring, string.format("%.0f", expired_ms))
-        return written
-      end
-      for i = 1, #writes do redis.call("SETRANGE", ring, string.format("%d", writes[i][1]), writes[i][2]) end
-    end
-  end
-  -- END
-  -- PART ring_granted: printed by make generate
-  remaining = remaining - granted
-  for i = 1, #counts do
-    counts[i] = counts[i] + granted
-    reset_after = math.max(reset_after, time - time % slices[i] + sizes[i] * slices[i] - now)
-  end
-  -- END
-end
-
-return {fits, math.max(remaining, 0), math.floor(wait), math.floor(reset_after), now, unpack(counts)}
-end
-redis.register_function("slice_ring_report_v1", slice_ring_report_v1)
-redis.register_function{
-  function_name = "slice_ring_report_v1_look", flags = {"no-writes"},
-  callback = function(KEYS, ARGV)
-    if (tonumber(ARGV[1]) or 0) > 0 then return redis.error_reply("BADARG permits: want 0") end
     if (tonumber(ARGV[2]) or 0) > 0 then return redis.error_reply("BADARG reported: want 0") end
-    return slice_ring_report_v1(KEYS, ARGV)
+    return slice_ring_many_v1(KEYS, ARGV)
   end,
 }
 
 local function slice_ring_return_v1(KEYS, ARGV)
 -- slice_ring_return v1
 --
--- Gives back permits of a slice_ring that were granted and not used. In each window it lowers the slice
--- in which they were counted, but not below 0. Nothing goes back in a window that this slice has left,
--- or where it is too far back: the windows together may go back 1000 slices. Give back no more than was
--- granted, once: more takes permits of others. After a lost reply, do not send it again. If the ring
--- was deleted and filled again in that slice, it gives back permits of others.
+-- Gives back permits that slice_ring granted and that were not used. Name the windows of that grant: in
+-- each, the slice of its moment is lowered by what goes back, but not below 0. Nothing goes back in a
+-- window that this slice has left, or once 1000 slices have passed in all windows together. Give back no
+-- more than was granted, once: more takes permits of others. After a lost reply, do not send it again.
+-- A grant made while the clock was behind is counted in the slice of the last charge: of its permits go
+-- back as many as the slice of its moment holds.
 --
--- KEYS[1]     ring         <prefix>:<limiter>:{<subject>}:sr1
+-- GROUP[i]    window       1..8
+-- KEYS[i]     ring_i       <prefix>:<limiter>:{<subject>}:sr1:<slice>x<size>
 --
 -- ARGV[1]     moment       time  0..9007199254740991     when they were granted: REPLY[5], now, of slice_ring
 -- ARGV[2]     permits      int   1..1000000000           to give back
+-- ARGV[2i+1]  slice_i      us    1000..86400000000       length of a slice
+-- ARGV[2i+2]  size_i       int   1..1000                 number of its slices
 --
 -- REPLY[1]    returned     int   0..1000000000           permits given back, in the window that held most of them
 --
 -- ERROR       BADARG       an argument is not an integer in its range
--- ERROR       WRONGTYPE    ring holds something other than a string
--- ERROR       BADSTATE     ring holds a string that is not in the layout sr/1
+-- ERROR       WRONGTYPE    a ring holds something other than a string
+-- ERROR       BADSTATE     a ring holds a string that is not in the layout sr/1
 --
--- STATE       sr/1         slice_ring's: the shifts and the totals of the later slices fall by what is given back;
---                          the links and the expiry stay
--- COMPLEXITY  O(N)         N is the number of slices since the grant, at most 1000. Giving back reads and
---                          writes their cells
+-- STATE       sr/1         slice_ring's: the total charged and the totals before later slices fall by what goes back;
+--                          the time of the last charge and the expiry stay
+-- COMPLEXITY  O(N)         N is the number of slices since the grant, at most 1000. Reads and writes their cells
 -- REDIS       5.0
 
 -- PART arguments: printed by make generate
@@ -3118,13 +1858,23 @@ local function integer(text, min, max)
   return n
 end
 
-if #KEYS ~= 1 then return redis.error_reply("BADARG KEYS: want 1") end
-if #ARGV ~= 2 then return redis.error_reply("BADARG ARGV: want 2") end
-local ring = KEYS[1]
+if #KEYS < 1 or #KEYS > 8 then return redis.error_reply("BADARG KEYS: want 1 to 8") end
+if #ARGV ~= 2 + 2 * #KEYS then
+  return redis.error_reply("BADARG ARGV: want moment, permits, then slice, size for each window")
+end
+local rings = KEYS
 local moment = integer(ARGV[1], 0, 9007199254740991)
 if not moment then return redis.error_reply("BADARG moment: want 0..9007199254740991") end
 local permits = integer(ARGV[2], 1, 1000000000)
 if not permits then return redis.error_reply("BADARG permits: want 1..1000000000") end
+local slices, sizes = {}, {}
+for i = 1, #KEYS do
+  local slice_i = integer(ARGV[2 * i + 1], 1000, 86400000000)
+  if not slice_i then return redis.error_reply("BADARG slice_" .. i .. ": want 1000..86400000000") end
+  local size_i = integer(ARGV[2 * i + 2], 1, 1000)
+  if not size_i then return redis.error_reply("BADARG size_" .. i .. ": want 1..1000") end
+  slices[i], sizes[i] = slice_i, size_i
+end
 -- END
 
 -- PART struct: printed by make generate
@@ -3132,14 +1882,10 @@ if not permits then return redis.error_reply("BADARG permits: want 1..1000000000
 -- integers of 1 to 8 bytes. rawget, because Redis raises an error for a global that does not exist.
 local struct = rawget(_G, "struct") or {
   pack = function(format, ...)
-    local bytes, numbers, i = "", {...}, 0
+    local bytes, numbers = "", {...}
     for width in format:gmatch("%d") do
-      i = i + 1
-      local n, field = numbers[i], ""
-      for _ = 1, tonumber(width) do
-        field = string.char(n % 256) .. field
-        n = math.floor(n / 256)
-      end
+      local n, field = table.remove(numbers, 1), ""
+      for _ = 1, tonumber(width) do n, field = math.floor(n / 256), string.char(n % 256) .. field end
       bytes = bytes .. field
     end
     return bytes
@@ -3148,10 +1894,7 @@ local struct = rawget(_G, "struct") or {
     local numbers = {}
     for width in format:gmatch("%d") do
       local n = 0
-      for _ = 1, tonumber(width) do
-        n = n * 256 + bytes:byte(at)
-        at = at + 1
-      end
+      for _ = 1, tonumber(width) do n, at = n * 256 + bytes:byte(at), at + 1 end
       numbers[#numbers + 1] = n
     end
     return unpack(numbers) -- the function of Lua
@@ -3159,75 +1902,57 @@ local struct = rawget(_G, "struct") or {
 }
 -- END
 
--- PART ring_header: printed by make generate
--- The header: 14 bytes, and 20 for each section, mostly one or two; the ring itself may have 70 KB.
-local header = redis.pcall("GETRANGE", ring, "0", "53")
-if header.err then return header end
-local stored, total, last = 0, 0
-if header ~= "" or redis.call("EXISTS", ring) == 1 then
-  if #header > 13 then stored, last, total = struct.unpack(">I1I7I6", header, 1) end
-  if #header < 14 + 20 * stored then header = redis.call("GETRANGE", ring, "0", "173") end
-  if stored < 1 or #header < 14 + 20 * stored then -- or more than 8
-    return redis.error_reply("BADSTATE ring: want 1..8 sections")
-  end
-end
--- Totals wrap at 2^44: only their differences count. What the windows of a call may hold is less. A window that calls
--- leave out seems emptier when it holds 2^44.
-local wrap = 17592186044416
--- END
-
--- While a clock is behind, slice_ring counts permits at its last grant, which is later than moment. Then this takes
--- from moment_slice what others were granted there, or nothing. No limit is broken: a window that holds moment_slice
--- holds the later slice too, so it falls by no more than this caller had added to it.
 local surplus = permits
 -- PART ring_return: printed by make generate
--- In each section, the slice that the permits were counted in is to hold fewer: the shift and the totals of the later
--- slices fall. Its own total counts what came before it. A link may now lead to an empty slice: no slice before that
--- has permits, so slice_ring only needs one more probe. Nothing is written before all is read.
-local writes, returned, max_later = {}, 0, 1000 -- max_later: of all sections together
-local first = 14 + 20 * stored
-for j = 1, stored do
-  local slice, size, shift = struct.unpack(">I5I2I6", header, 20 * j - 5)
-  if slice < 1000 or size < 1 or size > 10000 then
-    return redis.error_reply("BADSTATE ring: want 1..10000 slices of 1 ms or more")
+-- Takes rings, slices, sizes, moment, surplus. Gives returned, and in writes what to write. In each window the slice
+-- of moment is to hold up to surplus less: the totals behind it fall. Nothing is written before all is read.
+local wrap = 281474976710656 -- 2^48: of totals, only the differences count
+local writes, returned, max_later = {}, 0, 1000 -- max_later: of all windows together
+for i = 1, #slices do
+  local slice, size = slices[i], sizes[i]
+  local header = redis.pcall("GETRANGE", rings[i], "0", "18")
+  if header.err then return header end
+  local last, total = -1, 0 -- no ring: moment is later
+  if header ~= "" then
+    if #header < 19 then return redis.error_reply("BADSTATE ring_" .. i .. ": want 19 bytes and its cells") end
+    last, total = struct.unpack(">I7I6", header, 1)
   end
   local moment_slice = (moment - moment % slice) / slice
-  local later = (last - last % slice) / slice - moment_slice -- how many slices came after it
+  local later = (last - last % slice) / slice - moment_slice -- how many slices came after it, up to the last charge
   if later >= 0 and later < size and later <= max_later then
     max_later = max_later - later
-    -- The cells of moment_slice and of each later slice: in one piece or, across the section's end, in two.
+    -- The cells of moment_slice and of each later slice: in one piece or, across the end, in two.
     local index = moment_slice % size
-    local from, to_end = first + 7 * index, math.min(later + 1, size - index)
-    local cells = redis.call("GETRANGE", ring, string.format("%d", from), string.format("%d", from + 7 * to_end - 1))
+    local from, to_end = 19 + 6 * index, math.min(later + 1, size - index)
+    local to = string.format("%d", from + 6 * to_end - 1)
+    local cells = redis.call("GETRANGE", rings[i], string.format("%d", from), to)
     if to_end <= later then
-      local to = string.format("%d", first + 7 * (later + 1 - to_end) - 1)
-      cells = cells .. redis.call("GETRANGE", ring, string.format("%d", first), to)
+      cells = cells .. redis.call("GETRANGE", rings[i], "19", string.format("%d", 18 + 6 * (later + 1 - to_end)))
     end
-    if #cells ~= 7 * (later + 1) then
-      return redis.error_reply("BADSTATE ring: want a cell for each slice")
+    if #cells ~= 6 * (later + 1) then
+      return redis.error_reply("BADSTATE ring_" .. i .. ": want 19 bytes and its cells")
     end
 
-    -- The total before a slice is the first 44 bits of its cell: its first six bytes, divided by 16 and rounded down.
-    local after = (total + shift) % wrap
-    if later > 0 then after = math.floor(struct.unpack(">I6", cells, 8) / 16) end
-    local fewer = math.min(surplus, (after - math.floor(struct.unpack(">I6", cells, 1) / 16)) % wrap)
+    local after = later > 0 and struct.unpack(">I6", cells, 7) or total
+    local fewer = math.min(surplus, (after - struct.unpack(">I6", cells, 1)) % wrap)
     if fewer > 0 then
-      local lowered = {string.sub(cells, 1, 7)}
-      for i = 1, later do
-        local high, low = struct.unpack(">I6I1", cells, 7 * i + 1)
-        lowered[i + 1] = struct.pack(">I6I1", (high - 16 * fewer) % (16 * wrap), low)
+      local lowered = {string.sub(cells, 1, 6)}
+      for j = 1, later do
+        lowered[j + 1] = struct.pack(">I6", (struct.unpack(">I6", cells, 6 * j + 1) - fewer) % wrap)
       end
       cells = table.concat(lowered)
-      writes[#writes + 1] = {20 * j + 1, struct.pack(">I6", (shift - fewer) % wrap)} -- the shift, in the header
-      if later > 0 then writes[#writes + 1] = {from, string.sub(cells, 1, 7 * to_end)} end
-      if to_end <= later then writes[#writes + 1] = {first, string.sub(cells, 7 * to_end + 1)} end
-      if fewer > returned then returned = math.floor(fewer) end -- under Lua 5.4 it may be a float
+      writes[#writes + 1] = {i, 7, struct.pack(">I6", (total - fewer) % wrap)}
+      if later > 0 then writes[#writes + 1] = {i, from, string.sub(cells, 1, 6 * to_end)} end
+      if to_end <= later then writes[#writes + 1] = {i, 19, string.sub(cells, 6 * to_end + 1)} end
+      returned = math.max(returned, math.floor(fewer)) -- under Lua 5.4 it may be a float
     end
   end
-  first = first + 7 * size
 end
 -- END
-for i = 1, #writes do redis.call("SETRANGE", ring, string.format("%d", writes[i][1]), writes[i][2]) end
+for i = 1, #writes do
+  local ring, at, bytes = rings[writes[i][1]], writes[i][2], writes[i][3]
+  redis.call("SETRANGE", ring, string.format("%d", at), bytes)
+end
 
 return {returned}
 end
@@ -3236,45 +1961,40 @@ redis.register_function("slice_ring_return_v1", slice_ring_return_v1)
 local function slice_ring_v1(KEYS, ARGV)
 -- slice_ring v1
 --
--- The time-slice ring: permits counted by slice of time, in up to 8 windows, each with slices of its
--- own, all granted or none. No interval of (size_i - 1) * slice_i holds more than limit_i: to cover a
--- window w, ask for w / slice_i + 1 slices. A window that is new to the ring starts with what another
--- one holds of its time: the shortest that is as long, or else the longest. That is taken as granted at
--- the last grant. So a new longer window counts too little until it has passed once. A ring keeps at
--- most 8 windows and 10000 slices: beyond that it forgets all windows but those of the call. It does
--- not book ahead. A denied call writes nothing.
---
--- KEYS[1]     ring         <prefix>:<limiter>:{<subject>}:sr1
+-- The time-slice ring: permits counted by slice of time, in 1 to 8 windows, all granted or none. Each
+-- window is a ring of its own, in a key of its own: a call counts only in the windows that it names, and
+-- a new one begins empty. Grants never let the current slice and the size_i - 1 before it hold more than
+-- limit_i, so no interval of (size_i - 1) * slice_i does: to cover a time t, ask for t / slice_i + 1
+-- slices. What is reported is charged first, whatever the windows hold. A denied call that reports
+-- nothing writes nothing. It does not book ahead.
 --
 -- GROUP[i]    window       1..8
--- ARGV[1]     permits      int   0..1000000000           wanted now, up to every limit; 0 only looks
--- ARGV[3i-1]  slice_i      us    1000..86400000000       length of a slice
--- ARGV[3i]    size_i       int   1..10000                number of its slices; up to 10000 in all windows
--- ARGV[3i+1]  limit_i      int   1..1000000000           permits in the window
+-- KEYS[i]     ring_i       <prefix>:<limiter>:{<subject>}:sr1:<slice>x<size>
+--
+-- ARGV[1]     permits      int   0..1000000000           wanted now, up to every limit; 0 asks for none
+-- ARGV[2]     reported     int   0..1000000000           charged in any case; with permits 0, 0 only looks
+-- ARGV[3i]    slice_i      us    1000..86400000000       length of a slice
+-- ARGV[3i+1]  size_i       int   1..1000                 number of its slices
+-- ARGV[3i+2]  limit_i      int   1..1000000000           permits in the window
 --
 -- REPLY[1]    granted      int   0..1000000000           permits granted: 0, or all that were asked for
 -- REPLY[2]    remaining    int   0..1000000000           permits that could be granted now
--- REPLY[3]    wait         us    0..                     until they come free (a look: 1 permit), if no one else asks
--- REPLY[4]    reset_after  us    0..                     until all windows are empty
+-- REPLY[3]    wait         us    0..                     until they come free (permits 0: one), if no one else asks
+-- REPLY[4]    reset_after  us    0..                     until the last charge has left all windows
 -- REPLY[5]    now          time  0..                     the server's clock at the decision
--- REPLY[5+i]  count_i      int   0..                     permits in the window now
+-- REPLY[5+i]  count_i      int   0..10000000000000       permits in the window now; charges stop at 10^13
 --
 -- ERROR       BADARG       an argument is not an integer in its range
--- ERROR       WRONGTYPE    ring holds something other than a string
--- ERROR       BADSTATE     ring holds a string that is not in the layout sr/1
+-- ERROR       WRONGTYPE    a ring holds something other than a string
+-- ERROR       BADSTATE     a ring holds a string that is not in the layout sr/1
 --
--- STATE       sr/1         A header: number of sections in 1 byte, time of the last grant in 7, total granted in
---                          6. Then 20 bytes for each section, one for each slice_i and size_i that was asked for:
---                          slice in 5, size in 2, shift in 6, and 7 with the cell of the oldest slice in its window.
---                          A section's own total is total + shift. Then the cells of the sections, size of 7 bytes
---                          each. Slice number s begins at s * slice; its cell is at index s % size: 44 bits with the
---                          section's total before s, and 12 bits, the link: s' % 4096, where s' is the first slice
---                          from s on with permits. Big-endian. Void if the last grant is more than the longest window
---                          and 60 s ahead of the clock. Expires when the last slice has left all sections. A key may
---                          have one more part, the age of leases in us
--- COMPLEXITY  O(W log N)   TIME, GETRANGE, and one more for each of the W windows whose slice has changed; a denial
---                          searches the N slices of a window by three links, then by halving. A grant writes a cell
---                          for each slice since the last grant, and with a new window the whole ring
+-- STATE       sr/1         Big-endian integers: the time of the last charge in 7 bytes, the total charged in 6, the
+--                          total before the oldest slice of the window then in 6; and size cells of 6. Slice s begins
+--                          at s * slice; cell s % size has the total before it. Totals wrap at 2^48. A clock behind
+--                          the last charge stands still there; where it is more than the window and 60 s behind, the
+--                          ring counts as empty. So does an empty string. Expires when the last charge has left
+-- COMPLEXITY  O(W)         TIME, and for each of W windows GETRANGE and SETRANGE. In a new slice GETRANGE, PEXPIREAT,
+--                          and a cell for each slice since the last charge. A denial reads all cells of full windows
 -- REDIS       5.0
 
 -- PART arguments: printed by make generate
@@ -3285,35 +2005,29 @@ local function integer(text, min, max)
   return n
 end
 
-if #KEYS ~= 1 then return redis.error_reply("BADARG KEYS: want 1") end
-if #ARGV < 4 or #ARGV > 25 or #ARGV % 3 ~= 1 then
-  return redis.error_reply("BADARG ARGV: want permits, then slice, size, limit of 1..8 windows")
+if #KEYS < 1 or #KEYS > 8 then return redis.error_reply("BADARG KEYS: want 1 to 8") end
+if #ARGV ~= 2 + 3 * #KEYS then
+  return redis.error_reply("BADARG ARGV: want permits, reported, then slice, size, limit for each window")
 end
-local ring = KEYS[1]
+local rings = KEYS
 local permits = integer(ARGV[1], 0, 1000000000)
 if not permits then return redis.error_reply("BADARG permits: want 0..1000000000") end
+local reported = integer(ARGV[2], 0, 1000000000)
+if not reported then return redis.error_reply("BADARG reported: want 0..1000000000") end
 local slices, sizes, limits = {}, {}, {}
-for i = 1, (#ARGV - 1) / 3 do
-  local slice_i = integer(ARGV[3 * i - 1], 1000, 86400000000)
+for i = 1, #KEYS do
+  local slice_i = integer(ARGV[3 * i], 1000, 86400000000)
   if not slice_i then return redis.error_reply("BADARG slice_" .. i .. ": want 1000..86400000000") end
-  local size_i = integer(ARGV[3 * i], 1, 10000)
-  if not size_i then return redis.error_reply("BADARG size_" .. i .. ": want 1..10000") end
-  local limit_i = integer(ARGV[3 * i + 1], 1, 1000000000)
+  local size_i = integer(ARGV[3 * i + 1], 1, 1000)
+  if not size_i then return redis.error_reply("BADARG size_" .. i .. ": want 1..1000") end
+  local limit_i = integer(ARGV[3 * i + 2], 1, 1000000000)
   if not limit_i then return redis.error_reply("BADARG limit_" .. i .. ": want 1..1000000000") end
   slices[i], sizes[i], limits[i] = slice_i, size_i, limit_i
 end
 -- END
-
--- PART ring_sizes: printed by make generate
-local cells = 0
-for i = 1, #sizes do cells = cells + sizes[i] end
-if cells > 10000 then return redis.error_reply("BADARG ARGV: want up to 10000 slices together") end
--- END
--- PART ring_windows: printed by make generate
 for i = 1, #limits do
   if permits > limits[i] then return redis.error_reply("BADARG permits: want up to every limit") end
 end
--- END
 
 local clock = redis.call("TIME")
 local now = clock[1] * 1000000 + clock[2]
@@ -3323,14 +2037,10 @@ local now = clock[1] * 1000000 + clock[2]
 -- integers of 1 to 8 bytes. rawget, because Redis raises an error for a global that does not exist.
 local struct = rawget(_G, "struct") or {
   pack = function(format, ...)
-    local bytes, numbers, i = "", {...}, 0
+    local bytes, numbers = "", {...}
     for width in format:gmatch("%d") do
-      i = i + 1
-      local n, field = numbers[i], ""
-      for _ = 1, tonumber(width) do
-        field = string.char(n % 256) .. field
-        n = math.floor(n / 256)
-      end
+      local n, field = table.remove(numbers, 1), ""
+      for _ = 1, tonumber(width) do n, field = math.floor(n / 256), string.char(n % 256) .. field end
       bytes = bytes .. field
     end
     return bytes
@@ -3339,256 +2049,113 @@ local struct = rawget(_G, "struct") or {
     local numbers = {}
     for width in format:gmatch("%d") do
       local n = 0
-      for _ = 1, tonumber(width) do
-        n = n * 256 + bytes:byte(at)
-        at = at + 1
-      end
+      for _ = 1, tonumber(width) do n, at = n * 256 + bytes:byte(at), at + 1 end
       numbers[#numbers + 1] = n
     end
     return unpack(numbers) -- the function of Lua
   end,
 }
 -- END
-
--- MANY: slice_ring_many_v1 repeats what follows for 1..64 keys, work up to 10000.
-
--- PART ring_header: printed by make generate
--- The header: 14 bytes, and 20 for each section, mostly one or two; the ring itself may have 70 KB.
-local header = redis.pcall("GETRANGE", ring, "0", "53")
-if header.err then return header end
-local stored, total, last = 0, 0
-if header ~= "" or redis.call("EXISTS", ring) == 1 then
-  if #header > 13 then stored, last, total = struct.unpack(">I1I7I6", header, 1) end
-  if #header < 14 + 20 * stored then header = redis.call("GETRANGE", ring, "0", "173") end
-  if stored < 1 or #header < 14 + 20 * stored then -- or more than 8
-    return redis.error_reply("BADSTATE ring: want 1..8 sections")
+-- MANY: slice_ring_many_v1 repeats what follows for 1..32 keys.
+-- PART ring_read: printed by make generate
+-- Takes rings, slices, sizes, now. Gives for each window: its time, the slices since the last charge (gaps), the
+-- total before its oldest slice (oldests) and what it holds (counts). Every ring is read before one is written.
+local wrap = 281474976710656 -- 2^48: of totals, only the differences count
+local times, gaps, oldests, counts = {}, {}, {}, {}
+for i = 1, #slices do
+  local slice, size = slices[i], sizes[i]
+  local header = redis.pcall("GETRANGE", rings[i], "0", "18")
+  if header.err then return header end
+  local last, total, oldest = now - size * slice, 0, 0 -- no ring: as if all had just left the window
+  if header ~= "" then
+    if #header < 19 then return redis.error_reply("BADSTATE ring_" .. i .. ": want 19 bytes and its cells") end
+    last, total, oldest = struct.unpack(">I7I6I6", header, 1)
+  end
+  -- A clock that stepped back stands still at the last charge, unless that was written by a clock that was wrong.
+  local time = last > now and last or now
+  if time - now > size * slice + 60000000 then time, last = now, now - size * slice end
+  local current = (time - time % slice) / slice
+  local gap = current - (last - last % slice) / slice
+  if gap >= size then -- all has left the window
+    total, oldest = 0, 0
+  elseif gap > 0 then -- the window has moved: its oldest slice is current - size + 1
+    local at = 19 + 6 * ((current + 1) % size)
+    local cell = redis.call("GETRANGE", rings[i], string.format("%d", at), string.format("%d", at + 5))
+    if #cell < 6 then return redis.error_reply("BADSTATE ring_" .. i .. ": want 19 bytes and its cells") end
+    oldest = struct.unpack(">I6", cell, 1)
+  end
+  local count = math.floor((total - oldest) % wrap) -- under Lua 5.4 a float; a reply wants an integer
+  times[i], gaps[i], oldests[i], counts[i] = time, gap, oldest, count
+end
+-- END
+-- PART ring_decide: printed by make generate
+-- Takes permits, reported, limits, and what ring_read gives. Gives granted, wait, remaining and reset_after.
+local wanted, wait = math.max(permits, 1), 0 -- a look is told how long one permit would wait
+local remaining, reset_after, reset_charged = 1000000000, 0, 0
+for i = #slices, 1, -1 do
+  local slice, size, count = slices[i], sizes[i], counts[i] + reported
+  local room, left = limits[i] - wanted, limits[i] - count
+  local begins = times[i] - times[i] % slice -- of the current slice
+  local empty = begins + size * slice - now -- until it has left the window
+  if left < remaining then remaining = left end
+  if empty > reset_charged then reset_charged = empty end
+  if empty - gaps[i] * slice > reset_after then reset_after = empty - gaps[i] * slice end
+  if count > room and empty > wait then -- where another window waits longer, this one need not be searched
+    -- From slice free on the window holds no more than room, from slice full on it does. The later the slice, the
+    -- less: halving moves the two towards each other. The caller waits until free is the window's oldest slice.
+    local current = begins / slice
+    local full, free, charged = current - size + 1, current + 1, current - gaps[i] -- charged: the last slice that was
+    local total = oldests[i] + math.min(count, 10000000000000)
+    local cells = redis.call("GETRANGE", rings[i], "19", "-1")
+    if #cells < 6 * size and gaps[i] < size then
+      return redis.error_reply("BADSTATE ring_" .. i .. ": want 19 bytes and its cells")
+    end
+    while free - full > 1 do
+      local middle, before = math.floor((full + free) / 2), oldests[i] + counts[i]
+      if middle <= charged then before = struct.unpack(">I6", cells, 6 * (middle % size) + 1) end
+      if (total - before) % wrap > room then full = middle else free = middle end
+    end
+    wait = math.max(wait, (free + size - 1) * slice - now)
   end
 end
--- Totals wrap at 2^44: only their differences count. What the windows of a call may hold is less. A window that calls
--- leave out seems emptier when it holds 2^44.
-local wrap = 17592186044416
+local granted = wait == 0 and permits or 0
 -- END
-
--- PART ring_clock: printed by make generate
--- The clock may have stepped back: then it stands still at the last grant until it has caught up. A step of up to the
--- longest window, of the ring or of the call, and 60 s is believed. Further ahead, a wrong clock wrote the ring, and
--- nothing in it counts.
-local time = now
-if stored > 0 and last > now then
-  local ahead, wrong = last - now - 60000000, true
-  for i = 1, #slices do wrong = wrong and ahead > sizes[i] * slices[i] end
-  for j = 1, stored do
-    local slice, size = struct.unpack(">I5I2", header, 20 * j - 5)
-    wrong = wrong and ahead > size * slice
-  end
-  if wrong then stored = 0 else time = last end
-end
-if stored == 0 then last = now end
--- END
-
--- PART ring_search: printed by make generate
-local wanted = math.max(permits, 1) -- a look is told how long one permit would wait
-local counts, remaining, wait, reset_after = {unpack(limits)}, limits[1], 0, 0 -- the counts come last to first
-local missing, missing_cells = {}, 0 -- windows without a section
-local rewrite = stored ~= #limits -- whether a grant writes more than the time and the total
-local pages = {} -- what was read of the ring, by its place
-for i = #limits, 1, -1 do -- mostly the longest comes last, and others are not searched that cannot wait longer
-  local slice, size, room, count = slices[i], sizes[i], limits[i] - wanted, 0
-
-  -- The window's own section is mostly at its place. A new window is counted in another's, up to a slice of that too
-  -- early: in the shortest that is as long as the window, or else in the longest.
-  local j, its_slice, its_size, shift, high = i
-  if i <= stored then its_slice, its_size, shift, high = struct.unpack(">I5I2I6I6", header, 20 * i - 5) end
-  local own = its_slice == slice and its_size == size
-  if not own then
-    rewrite = true
-    local min_longer = math.huge
-    for k = 1, stored do
-      local other, cells = struct.unpack(">I5I2", header, 20 * k - 5)
-      if other < 1000 or cells < 1 or cells > 10000 then
-        return redis.error_reply("BADSTATE ring: want 1..10000 slices of 1 ms or more")
-      end
-      local longer = (cells - 1) * other - (size - 1) * slice
-      if longer < 0 then longer = 1000000000000000 - longer end
-      if other == slice and cells == size then longer, own = -1, true end
-      if longer < min_longer then j, min_longer = k, longer end
-    end
-    if not own then missing[#missing + 1], missing_cells = i, missing_cells + size end
-    if stored > 0 then its_slice, its_size, shift, high = struct.unpack(">I5I2I6I6", header, 20 * j - 5) end
-  end
-
-  if stored > 0 then
-    -- The call fits if the window, which begins with slice start, holds no more than room. If it holds more, the
-    -- caller waits until the window begins with free, the first slice from which on no more than room is held. The
-    -- later the slice, the less is held from it on: from full it is too much, from free it is not, and the search
-    -- moves the two towards each other until they are neighbours. The section knows the its_size slices before free.
-    -- Nothing was granted after last: with its slice the window is empty. Where that is no longer than another window
-    -- waits, the search may end early.
-    local current, empty = (time - time % slice) / slice, last - last % slice + size * slice - now
-    if empty > reset_after then reset_after = empty end
-    local start, held_in_all = math.floor((current - size + 1) * slice / its_slice), (total + shift) % wrap
-    local free = (last - last % its_slice) / its_slice + 1
-    local full, probes = math.max(start, free - its_size) - 1, 0
-    local page, page_index = "", its_size -- the cells that were read last, from index page_index on; none yet
-    local known = own and current < free
-    if known then -- no slice has begun since the last grant: the header has the cell of start
-      page, page_index = string.sub(header, 20 * j + 8, 20 * j + 14), start % its_size
-      count = (held_in_all - (high - high % 16) / 16) % wrap
-    else
-      rewrite = true
-    end
-    if empty > 0 and not (known and count <= room) then repeat
-      -- Choose a slice between them. The first is start: what is held from it on is the count, and mostly it fits.
-      -- The next three follow links, over slices without permits. Then the rest is halved.
-      local probe = full + 1
-      if probes > 3 then probe = math.floor((full + free) / 2) end
-
-      -- Read its cell, with the seven behind it: where most slices hold permits, the next probes are among them.
-      local index = probe % its_size
-      local at = 7 * (index - page_index)
-      if index < page_index or at + 7 > #page then
-        -- MANY: the script for many keys counts work 32 here.
-        page_index, at = index, 0
-        local from = 14 + 20 * stored + 7 * index
-        for k = 1, j - 1 do from = from + 7 * struct.unpack(">I2", header, 20 * k) end
-        -- As text, because redis.call takes longer to print a number.
-        page = redis.call("GETRANGE", ring, string.format("%d", from), string.format("%d", from + 55))
-        pages[from] = page
-        if #page < 7 then return redis.error_reply("BADSTATE ring: want a cell for each slice") end
-      end
-      -- The total before the slice is in the first 44 bits, the link in the last 12.
-      local bits, low = struct.unpack(">I6I1", page, at + 1)
-      local held = (held_in_all - (bits - bits % 16) / 16) % wrap -- from this slice on
-
-      -- Move full or free to it.
-      if probes == 0 then count = held end
-      probes = probes + 1
-      if held <= room then
-        free = probe
+local charge = reported + granted
+if charge > 0 then
+  -- PART ring_charge: printed by make generate
+  -- Takes charge, rings, slices, sizes, now, and what ring_read gives. Charges every window, or none if Redis refuses
+  -- a command: first what changes no decision, then SETRANGE alone, which Redis refuses at once or not at all.
+  for i = 1, #slices do
+    local gap, slice, size = gaps[i], slices[i], sizes[i]
+    if gap > 0 then
+      -- 1 ms late, for servers whose clock for expiry is behind TIME. As text: Redis 7.2 prints some as 1e+9.
+      local expires = math.ceil((times[i] - times[i] % slice + size * slice) / 1000) + 1
+      if gap < size then
+        redis.call("PEXPIREAT", rings[i], string.format("%.0f", expires))
       else
-        -- The link names the first slice from this one on that has permits: from there on as much is held. A link is
-        -- modulo 4096: a longer way comes out shorter by 4096 or 8192, which costs one or two more probes.
-        full = probe + (bits % 16 * 256 + low - probe) % 4096
-        if full >= free then return redis.error_reply("BADSTATE ring: want a cell for each slice") end
+        local life = string.format("%.0f", expires - math.floor(now / 1000))
+        redis.call("SET", rings[i], string.rep("\0", 19 + 6 * size), "PX", life)
       end
-    until free - full <= 1 or empty <= wait end
-    if count > room then
-      local begins = (math.ceil(free * its_slice / slice) + size - 1) * slice - now
-      wait = math.max(wait, math.min(begins, empty))
     end
   end
-  counts[i] = math.floor(count) -- under Lua 5.4 it may be a float, but a reply must hold integers
-  if limits[i] - counts[i] < remaining then remaining = limits[i] - counts[i] end
-end
--- END
-
-local granted = 0
-if permits > 0 and wait == 0 then
-  granted = permits
-  -- PART ring_write: printed by make generate
-  if not rewrite then
-    redis.call("SETRANGE", ring, "1", struct.pack(">I7I6", time, (total + granted) % wrap))
-  else
-    local cells = 0
-    for j = 1, stored do
-      local slice, size = struct.unpack(">I5I2", header, 20 * j - 5)
-      cells = cells + size
-      if slice < 1000 or size < 1 or cells > 10000 then
-        return redis.error_reply("BADSTATE ring: want 1..10000 slices of 1 ms or more")
-      end
+  for i = 1, #slices do
+    local gap, size, oldest, count = gaps[i], sizes[i], oldests[i], counts[i]
+    -- The gap: the slices that were skipped, and the current one, begin with the total so far. They are written in
+    -- one piece or, across the end, in two.
+    if gap > 0 and gap < size then
+      local cell, index = struct.pack(">I6", (oldest + count) % wrap), 0
+      index = ((times[i] - times[i] % slices[i]) / slices[i] - gap + 1) % size
+      local to_end = math.min(gap, size - index)
+      redis.call("SETRANGE", rings[i], string.format("%d", 19 + 6 * index), string.rep(cell, to_end))
+      if gap > to_end then redis.call("SETRANGE", rings[i], "19", string.rep(cell, gap - to_end)) end
     end
-    -- A new window gets a section, as if all that it holds had been granted at the last grant: its total is what it
-    -- holds, and 0 before every slice. Where it would be the ninth, or the cells more than 10000, the ring is made
-    -- new, with only the windows of this call.
-    if stored + #missing > 8 or cells + missing_cells > 10000 then
-      stored, cells, missing = 0, 0, {}
-      for i = #slices, 1, -1 do missing[#missing + 1] = i end
-    end
-    local sections, added, from = string.sub(header, 15, 14 + 20 * stored), {""}, 14 + 20 * (stored + #missing)
-    for k = #missing, 1, -1 do -- the search began with the last window
-      local slice, size, count = slices[missing[k]], sizes[missing[k]], counts[missing[k]]
-      -- MANY: the script for many keys counts work size / 2 here.
-      local link = (last - last % slice) / slice % 4096
-      local cell = struct.pack(">I6I1", math.floor(link / 256), link % 256)
-      sections = sections .. struct.pack(">I5I2I6", slice, size, (count - total) % wrap) .. cell
-      added[#added + 1] = string.rep(cell, size)
-    end
-
-    -- The gaps: the slices that were skipped, and the current one, start from the total so far, and link to the
-    -- current one: it is the next with permits. They are written in one piece or, across the section's end, in two.
-    local text = struct.pack(">I1I7I6", stored + #missing, time, (total + granted) % wrap)
-    local writes, expired, expires = {}, last, time
-    for j = 1, stored + #missing do
-      local slice, size, shift = struct.unpack(">I5I2I6", sections, 20 * j - 19)
-      local oldest = string.sub(sections, 20 * j - 6) -- begins with the cell of the oldest slice of the window
-      local last_slice, current = (last - last % slice) / slice, (time - time % slice) / slice
-      if current > last_slice then
-        local gap = math.min(current - last_slice, size)
-        -- MANY: the script for many keys counts work gap / 2 here.
-        local link, index = current % 4096, (last_slice + 1) % size
-        local cell = struct.pack(">I6I1", (total + shift) % wrap * 16 + math.floor(link / 256), link % 256)
-        local to_end = math.min(gap, size - index)
-        if gap > to_end then writes[#writes + 1] = {from, string.rep(cell, gap - to_end)} end
-        writes[#writes + 1] = {from + 7 * index, string.rep(cell, to_end)}
-        if gap == size then
-          oldest = cell
-        elseif j <= stored then -- slice current - size + 1, at its place before the header grows
-          local at = from - 20 * #missing + 7 * ((current + 1) % size)
-          oldest = pages[at] or redis.call("GETRANGE", ring, string.format("%d", at), string.format("%d", at + 6))
-          if #oldest < 7 then return redis.error_reply("BADSTATE ring: want a cell for each slice") end
-        end
-      end
-      text = text .. struct.pack(">I5I2I6", slice, size, shift) .. string.sub(oldest, 1, 7)
-      expired = math.max(expired, (last_slice + size) * slice)
-      expires = math.max(expires, (current + size) * slice)
-      from = from + 7 * size
-    end
-    -- 1 ms late, for servers whose clock for expiry is behind TIME.
-    local expires_ms = math.ceil(expires / 1000) + 1
-    if #missing > 0 then
-      -- One write, so that no ring is left without its expiry. As text: Redis 7.2 prints round numbers as 1e+9.
-      local at = 14 + 20 * stored
-      if cells > 0 then
-        added[1] = redis.call("GETRANGE", ring, string.format("%d", at), string.format("%d", at + 7 * cells - 1))
-      end
-      if #added[1] < 7 * cells then return redis.error_reply("BADSTATE ring: want a cell for each slice") end
-      local pieces, first, next_write = {text}, #text, 1
-      for i = 1, #added do
-        local bytes, done = added[i], 0
-        local behind = first + #bytes
-        while next_write <= #writes and writes[next_write][1] < behind do
-          local write = writes[next_write]
-          pieces[#pieces + 1] = string.sub(bytes, done + 1, write[1] - first)
-          pieces[#pieces + 1] = write[2]
-          done, next_write = write[1] - first + #write[2], next_write + 1
-        end
-        pieces[#pieces + 1] = string.sub(bytes, done + 1)
-        first = behind
-      end
-      redis.call("SET", ring, table.concat(pieces), "PX", string.format("%.0f", expires_ms - math.floor(now / 1000)))
-    else
-      -- The expiry first: it can be put back if the header is refused, as by an ACL. In two halves, seconds and
-      -- milliseconds: half the time of %.0f, and %d may end at 2^31.
-      local expired_ms, ms = math.ceil(expired / 1000) + 1, expires_ms % 1000
-      if expires_ms > expired_ms then
-        redis.call("PEXPIREAT", ring, string.format("%d%03d", (expires_ms - ms) / 1000, ms))
-      end
-      local written = redis.pcall("SETRANGE", ring, "0", text)
-      if type(written) == "table" then
-        redis.call("PEXPIREAT", ring, string.format("%.0f", expired_ms))
-        return written
-      end
-      for i = 1, #writes do redis.call("SETRANGE", ring, string.format("%d", writes[i][1]), writes[i][2]) end
-    end
+    local charged = count + charge
+    if charged > 10000000000000 then charged = 10000000000000 end
+    redis.call("SETRANGE", rings[i], "0", struct.pack(">I7I6I6", times[i], (oldest + charged) % wrap, oldest))
   end
   -- END
-  -- PART ring_granted: printed by make generate
-  remaining = remaining - granted
-  for i = 1, #counts do
-    counts[i] = counts[i] + granted
-    reset_after = math.max(reset_after, time - time % slices[i] + sizes[i] * slices[i] - now)
-  end
-  -- END
+  remaining, reset_after = remaining - granted, reset_charged
+  for i = 1, #counts do counts[i] = math.min(counts[i] + charge, 10000000000000) end
 end
 
 return {granted, math.max(remaining, 0), math.floor(wait), math.floor(reset_after), now, unpack(counts)}
@@ -3598,6 +2165,7 @@ redis.register_function{
   function_name = "slice_ring_v1_look", flags = {"no-writes"},
   callback = function(KEYS, ARGV)
     if (tonumber(ARGV[1]) or 0) > 0 then return redis.error_reply("BADARG permits: want 0") end
+    if (tonumber(ARGV[2]) or 0) > 0 then return redis.error_reply("BADARG reported: want 0") end
     return slice_ring_v1(KEYS, ARGV)
   end,
 }
@@ -3759,14 +2327,10 @@ local interval_start = now - interval -- permits granted for this time or an ear
 -- integers of 1 to 8 bytes. rawget, because Redis raises an error for a global that does not exist.
 local struct = rawget(_G, "struct") or {
   pack = function(format, ...)
-    local bytes, numbers, i = "", {...}, 0
+    local bytes, numbers = "", {...}
     for width in format:gmatch("%d") do
-      i = i + 1
-      local n, field = numbers[i], ""
-      for _ = 1, tonumber(width) do
-        field = string.char(n % 256) .. field
-        n = math.floor(n / 256)
-      end
+      local n, field = table.remove(numbers, 1), ""
+      for _ = 1, tonumber(width) do n, field = math.floor(n / 256), string.char(n % 256) .. field end
       bytes = bytes .. field
     end
     return bytes
@@ -3775,10 +2339,7 @@ local struct = rawget(_G, "struct") or {
     local numbers = {}
     for width in format:gmatch("%d") do
       local n = 0
-      for _ = 1, tonumber(width) do
-        n = n * 256 + bytes:byte(at)
-        at = at + 1
-      end
+      for _ = 1, tonumber(width) do n, at = n * 256 + bytes:byte(at), at + 1 end
       numbers[#numbers + 1] = n
     end
     return unpack(numbers) -- the function of Lua
