@@ -50,8 +50,7 @@ const maxDefaultEvery = time.Second
 
 // Ahead returns the ring as a limiter that answers most calls in this process, in a microsecond, and tells Redis within
 // Every. Use it for many subjects with moderate limits where a round trip for each call is too slow or costs too much,
-// and where a limit may be exceeded by Error. For limits that hold exactly use the ring itself; for few subjects with
-// very high limits use Leased, which is exact. Close the Ahead when the program ends.
+// and where a limit may be exceeded by Error. For limits that hold exactly use the ring itself. Close the Ahead when the program ends.
 //
 // For each subject a process may be Error * limit / (2 * Processes) permits ahead of Redis. That is an error if it is
 // less than 1, because then no grant could be ahead. No window holds more than its limit and Error of it, as long as no

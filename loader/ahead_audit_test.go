@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -172,4 +173,44 @@ func auditAheads(t *testing.T, limit int64, share float64, pause time.Duration) 
 	}
 	a.callers.Wait()
 	return a.calls.Load(), a.most(aheadWindow)
+}
+
+// An audit keeps when permits were spent: no earlier and no later than noted.
+type audit struct {
+	start time.Time
+	mu    sync.Mutex
+	spent []spending
+}
+
+type spending struct{ after, before time.Duration }
+
+// note asks for a permit and notes when it was spent, if it was.
+func (a *audit) note(ask func() (loader.Decision, error)) error {
+	s := spending{after: time.Since(a.start)}
+	d, err := ask()
+	s.before = time.Since(a.start)
+	if d.Granted {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.spent = append(a.spent, s)
+	}
+	return err
+}
+
+// most is how many permits some window of this length surely holds.
+func (a *audit) most(window time.Duration) (most int) {
+	slices.SortFunc(a.spent, func(x, y spending) int { return int(x.after - y.after) })
+	for i, first := range a.spent {
+		held := 0
+		for _, s := range a.spent[i:] {
+			if s.after >= first.after+window {
+				break
+			}
+			if s.before < first.after+window {
+				held++
+			}
+		}
+		most = max(most, held)
+	}
+	return most
 }
