@@ -161,7 +161,8 @@ func (l *Loader) coreOf(limiter Limiter, entry int) (core, error) {
 			return c, nil
 		}
 	}
-	return core{}, &ArgumentError{Argument: "limiter", Value: "of entry " + strconv.Itoa(entry), Want: "one that the same Loader made"}
+	value := "of entry " + strconv.Itoa(entry)
+	return core{}, &ArgumentError{Argument: "limiter", Value: value, Want: "one that the same Loader made"}
 }
 
 // unanswered returns the entries that still have to be sent, in their order.

@@ -291,6 +291,7 @@ type settings struct {
 	maxWait   time.Duration
 	slice     time.Duration
 	idTTL     time.Duration // how long a Budget knows an id
+	strict    *AheadOptions // taken off the limits; nil: nothing
 	denials   *denials      // nil: no RememberDenials
 	clientID  string
 	perClient bool

@@ -178,6 +178,9 @@ func (c core) withWindows(limits []Limit) core {
 		}
 		return c
 	}
+	if limits, c.limitErr = c.strictLimits(limits); c.limitErr != nil {
+		return c
+	}
 	c.ring = ring{slices.Clone(limits), make([]ringWindow, len(limits))}
 	cells := int64(0)
 	for i, limit := range limits {
