@@ -42,17 +42,14 @@ const (
 	bareIncr     = "INCR, bare"
 	loaderGCRA   = "loader GCRA"
 	loaderShared = "loader GCRA, shared round trips"
-	loaderLeased = "loader SliceRing, leased"
 
 	hotGCRA      = "loader GCRA, one subject"
 	hotShared    = "loader GCRA, one subject, shared round trips"
 	deniedGCRA   = "loader GCRA, one subject, mostly denied"
 	deniedShared = "loader GCRA, one subject, mostly denied, shared round trips"
 
-	batchSize   = 100
-	localSize   = 1000 // decisions of a leased limiter that are timed together: most of them make no call
-	subjects    = 1000 // that the callers go through
-	hotSubjects = 10   // whose permits are leased
+	batchSize = 100
+	subjects  = 1000 // that the callers go through
 )
 
 // The contexts that the loader is called with.
@@ -82,7 +79,6 @@ func callers(rdb redis.UniversalClient) []caller {
 		{"loader ListLog", 1, allowing(log)},
 		{loaderShared, 1, allowing(shared)},
 		{loaderGCRA, batchSize, batching(limits, gcra)},
-		{loaderLeased, localSize, spending(leasing(limits))},
 		{hotGCRA, 1, hot(gcra, e2eLimit)},
 		{hotShared, 1, hot(shared, e2eLimit)},
 		{deniedGCRA, 1, hot(gcra, lowLimit)},
@@ -118,19 +114,6 @@ func batching(limits *loader.Loader, gcra loader.GCRA) func(context.Context, int
 		}
 		_, err := batch.Do(ctx)
 		return err
-	}
-}
-
-// spending takes many permits of a few subjects from leases.
-func spending(leased loader.Limiter) func(context.Context, int) error {
-	return func(ctx context.Context, i int) error {
-		var failed error
-		for k := range localSize {
-			if _, err := leased.Allow(ctx, subjectOf((i+k)%hotSubjects)); err != nil {
-				failed = err
-			}
-		}
-		return failed
 	}
 }
 
@@ -175,16 +158,6 @@ func pipelined(rdb redis.UniversalClient,
 		_, err := p.Exec(ctx)
 		return err
 	}
-}
-
-// leasing holds permits in the process. Those that are left when the run ends come back by themselves.
-func leasing(limits *loader.Loader) loader.Limiter {
-	ring := limits.SliceRing("e2e", []loader.Limit{loader.PerSecond(1e9)}, loader.LeaseAge(time.Second/4))
-	leased, err := ring.Leased(loader.LeaseOptions{Block: 10_000})
-	if err != nil {
-		panic(err) // the arguments are the program's own
-	}
-	return leased
 }
 
 // goroutines are how many call at a time.

@@ -23,6 +23,10 @@ type AheadOptions struct {
 	// more than 1050 through. Above 0, up to 1.
 	Error float64
 
+	// Strict takes the error off the limit: Redis enforces a limit that is lower by all that may be ahead, so that no
+	// window holds more than the limit. Callers who ask Redis directly have to use the same lower limit: see Direct.
+	Strict bool
+
 	// Every is the longest time before a grant is reported, if Redis keeps up: 1 ms up to the smallest window. 0 means a
 	// twentieth of the smallest window, at most 1 s and at least 1 ms.
 	Every time.Duration
@@ -31,8 +35,8 @@ type AheadOptions struct {
 // Ahead is a SliceRing that grants in this process and tells Redis later. SliceRing.Ahead makes it. Close it when the
 // program ends. It is safe for concurrent use.
 type Ahead struct {
-	ring  SliceRing
-	most  int64 // permits ahead of Redis, for each subject
+	ring  SliceRing // with the limits that Redis enforces
+	most  int64     // permits ahead of Redis, for each subject
 	every time.Duration
 	start time.Time // zero of clock
 	seed  maphash.Seed
@@ -50,14 +54,20 @@ const maxDefaultEvery = time.Second
 
 // Ahead returns the ring as a limiter that answers most calls in this process, in a microsecond, and tells Redis within
 // Every. Use it for many subjects with moderate limits where a round trip for each call is too slow or costs too much,
-// and where a limit may be exceeded by Error. For limits that hold exactly use the ring itself; for few subjects with
-// very high limits use Leased, which is exact. Close the Ahead when the program ends.
+// and where a limit may be exceeded by Error. For limits that are never exceeded set Strict, or use the ring itself.
+// Close the Ahead when the program ends.
 //
 // For each subject a process may be Error * limit / (2 * Processes) permits ahead of Redis. That is an error if it is
 // less than 1, because then no grant could be ahead. No window holds more than its limit and Error of it, as long as no
 // more Aheads are alive than Processes, and no more have died without Close in a window. Two Aheads in one process
 // count as two. What slice_ring says about a stepped clock, a failover, an eviction and Reset comes on top, and so does
 // what a policy grants.
+//
+// With Strict, Redis enforces limit - 2 * Processes * c: c is what a process may be ahead, Error * limit divided by
+// 2 * Processes, rounded down. Of several limits the smallest gives c, and each is lower by as much. Then no window
+// holds more than its limit, as long as the Aheads that are alive and those that died without Close in a window are no
+// more than 2 * Processes, and all other callers use Direct. A Decision has the lower limit, which it was judged by. A
+// limit that would be below 1 is an error.
 //
 // The first call about a subject asks Redis, and so do calls near the limit. Callers of one subject wait for the report
 // or question on its way, and ask by themselves if its answer is not enough. A denial is remembered for its Wait, as by
@@ -70,9 +80,17 @@ func (r SliceRing) Ahead(o AheadOptions) (*Ahead, error) {
 	if err := r.Check(); err != nil {
 		return nil, err
 	}
+	if r.settings.strict != nil {
+		return nil, r.errArgument("SliceRing", "of Direct", "the one that its Ahead was made of")
+	}
 	most, err := o.complete(r.ring.limits)
 	if err != nil {
-		return nil, fmt.Errorf("loader: %s: %w", r.name, err)
+		return nil, r.named(err)
+	}
+	if o.Strict {
+		if r = r.strict(o); r.limitErr != nil {
+			return nil, r.limitErr
+		}
 	}
 	a := &Ahead{
 		ring: r, most: most, every: o.Every, start: time.Now(), seed: maphash.MakeSeed(),
@@ -87,11 +105,74 @@ func (r SliceRing) Ahead(o AheadOptions) (*Ahead, error) {
 	return a, nil
 }
 
-// Check returns what is wrong with the options for these limits. It is for package policy, without a promise of
-// compatibility. Cost: nothing.
-func (o AheadOptions) Check(limits []Limit) error {
-	_, err := o.complete(limits)
+// Direct returns the SliceRing that asks Redis about each call, under the limits that this Ahead has: with Strict these
+// are lower than those that it was made with. Use it for all callers who are not ahead. A process that has only such
+// callers makes an Ahead for its Direct; it does not count among Processes while nobody asks it. With takes limits as
+// they are declared, and lowers them too. One that is too low for any grant to be ahead stays as it is. Cost: nothing.
+func (a *Ahead) Direct() SliceRing { return a.ring }
+
+// Enforced returns the limits that Redis enforces where these are declared: the same ones without Strict. Use it to
+// tell callers of other languages which limits to ask for. Its error says what is wrong with the options for these
+// limits. Cost: nothing.
+func (o AheadOptions) Enforced(limits []Limit) ([]Limit, error) {
+	if _, err := o.complete(limits); err != nil || !o.Strict {
+		return limits, err
+	}
+	return o.lower(limits)
+}
+
+// strict returns the ring with lower limits, also those that With gives it.
+func (r SliceRing) strict(o AheadOptions) SliceRing {
+	s := *r.settings
+	s.strict = &o
+	r.settings = &s
+	return SliceRing{r.withWindows(r.ring.limits)}
+}
+
+// strictLimits returns the limits that Redis enforces.
+func (s *settings) strictLimits(limits []Limit) ([]Limit, error) {
+	if s.strict == nil {
+		return limits, nil
+	}
+	lower, err := s.strict.lower(limits)
+	return lower, s.named(err)
+}
+
+// named puts the limiter's name into an error about options.
+func (s *settings) named(err error) error {
+	if e, ok := errors.AsType[*ArgumentError](err); ok {
+		e.Limiter = s.name
+	}
 	return err
+}
+
+// lower returns the limits less the error.
+func (o AheadOptions) lower(limits []Limit) ([]Limit, error) {
+	smallest := smallestOf(limits)
+	taken := ahead.Taken(smallest, o.Processes, o.Error)
+	switch {
+	case taken <= 0:
+		return limits, nil
+	case taken >= smallest:
+		const want = "a smaller error: it is taken off the limit, and nothing is left"
+		return nil, &ArgumentError{Argument: "strict ahead with a limit of", Value: o.show(smallest), Want: want}
+	}
+	lower := slices.Clone(limits)
+	for i := range lower {
+		lower[i].Permits -= taken
+	}
+	return lower, nil
+}
+
+// show returns a limit and the options that say how far ahead of Redis a process may be.
+func (o AheadOptions) show(limit int64) string {
+	return fmt.Sprintf("%d, processes %d, error %.3g %%", limit, o.Processes, 100*o.Error)
+}
+
+// smallestOf returns the permits of the smallest of some limits.
+func smallestOf(limits []Limit) int64 {
+	byPermits := func(a, b Limit) int { return cmp.Compare(a.Permits, b.Permits) }
+	return slices.MinFunc(limits, byPermits).Permits
 }
 
 // complete fills in the defaults, and returns how far ahead of Redis a process may be.
@@ -99,9 +180,9 @@ func (o *AheadOptions) complete(limits []Limit) (most int64, err error) {
 	if len(limits) == 0 {
 		return 0, &ArgumentError{Argument: "limits", Value: "0", Want: "1 to 8"}
 	}
-	smallest, window := limits[0].Permits, limits[0].Window
+	smallest, window := smallestOf(limits), limits[0].Window
 	for _, limit := range limits[1:] {
-		smallest, window = min(smallest, limit.Permits), min(window, limit.Window)
+		window = min(window, limit.Window)
 	}
 	o.Every = cmp.Or(o.Every, max(min(window/20, maxDefaultEvery), time.Millisecond))
 	wrong := func(argument string, value any, want string) error {
@@ -126,8 +207,7 @@ func (o *AheadOptions) complete(limits []Limit) (most int64, err error) {
 		}
 		want = fmt.Sprintf("a limit of %d, ", least) + want
 	}
-	value := fmt.Sprintf("%d, processes %d, error %.3g %%", smallest, o.Processes, 100*o.Error)
-	return 0, wrong("ahead with a limit of", value, want)
+	return 0, wrong("ahead with a limit of", o.show(smallest), want)
 }
 
 // Allow asks for one permit now. Use it to refuse what is over the limit.

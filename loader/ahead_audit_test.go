@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -27,31 +28,55 @@ type aheadProcess struct {
 // Eight processes under random faults: their connections are cut, delayed, swallowed and refused, the server is frozen,
 // and processes die. No window holds more than the limit and the error.
 func TestServerAheadAudit(t *testing.T) {
-	for name, c := range map[string]struct {
-		limit int64
-		error float64
-		pause time.Duration // of callers, between bursts
-	}{
-		"1 %, evenly":    {1600, 0.01, 0},
-		"5 %, in bursts": {640, 0.05, 40 * time.Millisecond},
-		"20 %, evenly":   {400, 0.2, 0},
-	} {
-		t.Run(name, func(t *testing.T) {
-			asked, most := auditAheads(t, c.limit, c.error, c.pause)
-			bound := int(float64(c.limit) * (1 + c.error))
-			t.Logf("%d calls; at most %d in any window, of %d to %d", asked, most, c.limit, bound)
-			if enough := min(int(c.limit)/2, int(asked)/8); most > bound || most < enough { // a slow machine asks for less
-				t.Errorf("at most %d in a window: want %d to %d", most, enough, bound)
-			}
+	for _, c := range auditsOfAheads {
+		t.Run(c.name, func(t *testing.T) {
+			auditAheads(t, c, false, int(float64(c.limit)*(1+c.error)))
 		})
 	}
+}
+
+// The same where the Aheads are strict, and those who ask Redis use Direct: no window holds more than the limit.
+func TestServerAheadAuditStrict(t *testing.T) {
+	for _, c := range auditsOfAheads {
+		t.Run(c.name, func(t *testing.T) { auditAheads(t, c, true, int(c.limit)) })
+	}
+}
+
+type auditOfAheads struct {
+	name  string
+	limit int64
+	error float64
+	pause time.Duration // of callers, between bursts
+}
+
+var auditsOfAheads = []auditOfAheads{
+	{"1 %, evenly", 1600, 0.01, 0},
+	{"5 %, in bursts", 640, 0.05, 40 * time.Millisecond},
+	{"20 %, evenly", 400, 0.2, 0},
 }
 
 // The worst that the rule lets happen: eight processes with an answer that says that there is room grant what may be
 // ahead, have no reply and die; eight more do the same, and then all is used up.
 func TestServerAheadAuditOfDeaths(t *testing.T) {
 	const limit = 400
-	a := startAheads(t, limit, 1)
+	most := auditDeaths(t, limit, 1, false)
+	if most > 2*limit || most <= limit { // a slow machine spreads the deaths over more than a window
+		t.Errorf("at most %d in a window: want more than %d, up to %d", most, limit, 2*limit)
+	}
+}
+
+// The same where four fifths of the limit are taken off it: sixteen Aheads grant them, and no window holds more than
+// the limit.
+func TestServerAheadAuditOfDeathsStrict(t *testing.T) {
+	const limit, share = 400, 0.8
+	most := auditDeaths(t, limit, share, true)
+	if enforced := limit / 5; most > limit || most <= enforced {
+		t.Errorf("at most %d in a window: want more than %d, up to %d", most, enforced, limit)
+	}
+}
+
+func auditDeaths(t *testing.T, limit int64, share float64, strict bool) (most int) {
+	a := startAheads(t, limit, share, strict)
 	ctx, cancel := context.WithTimeout(background, *aheadAudit+4*aheadWindow)
 	defer cancel()
 	a.resting.Store(true)
@@ -76,11 +101,9 @@ func TestServerAheadAuditOfDeaths(t *testing.T) {
 		time.Sleep(aheadWindow * 5 / 4)
 	}
 	a.callers.Wait()
-	most := a.most(aheadWindow)
-	t.Logf("%d calls; at most %d in any window, of %d to %d", a.calls.Load(), most, limit, 2*limit)
-	if most > 2*limit || most <= limit { // a slow machine spreads the deaths over more than a window
-		t.Errorf("at most %d in a window: want more than %d, up to %d", most, limit, 2*limit)
-	}
+	most = a.most(aheadWindow)
+	t.Logf("%d calls; at most %d in any window, of %d, error %.0f %%", a.calls.Load(), most, limit, 100*share)
+	return most
 }
 
 const aheadWindow = time.Second
@@ -92,14 +115,16 @@ type aheads struct {
 	server  *redistest.Server
 	limit   int64
 	error   float64
+	strict  bool
 	current [8]atomic.Pointer[aheadProcess]
 	resting atomic.Bool // nobody calls
 	callers sync.WaitGroup
 	calls   atomic.Int64
 }
 
-func startAheads(t *testing.T, limit int64, share float64) *aheads {
-	a := &aheads{T: t, server: redistest.Start(t), limit: limit, error: share, audit: audit{start: time.Now()}}
+func startAheads(t *testing.T, limit int64, share float64, strict bool) *aheads {
+	a := &aheads{T: t, server: redistest.Start(t), limit: limit, error: share, strict: strict}
+	a.audit.start = time.Now()
 	for i := range a.current {
 		a.replace(i)
 	}
@@ -113,8 +138,9 @@ func (a *aheads) replace(i int) {
 	p.ring = loader.New(p.rdb, loader.Timeout(100*time.Millisecond), loader.ShareRoundTrips()).
 		SliceRing("x", []loader.Limit{{Permits: a.limit, Window: aheadWindow}})
 	var err error
-	p.Ahead, err = p.ring.Ahead(loader.AheadOptions{Processes: len(a.current), Error: a.error})
+	p.Ahead, err = p.ring.Ahead(loader.AheadOptions{Processes: len(a.current), Error: a.error, Strict: a.strict})
 	must(a.T, err)
+	p.ring = p.Direct()
 	if died := a.current[i].Swap(p); died != nil {
 		_ = died.rdb.Close()
 	}
@@ -142,12 +168,12 @@ func (a *aheads) callAll(ctx context.Context, pause time.Duration) {
 	}
 }
 
-func auditAheads(t *testing.T, limit int64, share float64, pause time.Duration) (asked int64, most int) {
-	a := startAheads(t, limit, share)
+func auditAheads(t *testing.T, c auditOfAheads, strict bool, bound int) {
+	a := startAheads(t, c.limit, c.error, strict)
 	admin := a.server.Client(t)
 	ctx, cancel := context.WithTimeout(background, *aheadAudit)
 	defer cancel()
-	a.callAll(ctx, pause)
+	a.callAll(ctx, c.pause)
 	for died := time.Now(); ctx.Err() == nil; time.Sleep(20 * time.Millisecond) {
 		i := rand.IntN(len(a.current))
 		p := a.current[i].Load()
@@ -171,5 +197,49 @@ func auditAheads(t *testing.T, limit int64, share float64, pause time.Duration) 
 		}
 	}
 	a.callers.Wait()
-	return a.calls.Load(), a.most(aheadWindow)
+	asked, most := a.calls.Load(), a.most(aheadWindow)
+	t.Logf("%d calls; at most %d in any window, of %d to %d", asked, most, c.limit, bound)
+	if enough := min(int(c.limit)/2, int(asked)/8); most > bound || most < enough { // a slow machine asks for less
+		t.Errorf("at most %d in a window: want %d to %d", most, enough, bound)
+	}
+}
+
+// An audit keeps when permits were spent: no earlier and no later than noted.
+type audit struct {
+	start time.Time
+	mu    sync.Mutex
+	spent []spending
+}
+
+type spending struct{ after, before time.Duration }
+
+// note asks for a permit and notes when it was spent, if it was.
+func (a *audit) note(ask func() (loader.Decision, error)) error {
+	s := spending{after: time.Since(a.start)}
+	d, err := ask()
+	s.before = time.Since(a.start)
+	if d.Granted {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.spent = append(a.spent, s)
+	}
+	return err
+}
+
+// most is how many permits some window of this length surely holds.
+func (a *audit) most(window time.Duration) (most int) {
+	slices.SortFunc(a.spent, func(x, y spending) int { return int(x.after - y.after) })
+	for i, first := range a.spent {
+		held := 0
+		for _, s := range a.spent[i:] {
+			if s.after >= first.after+window {
+				break
+			}
+			if s.before < first.after+window {
+				held++
+			}
+		}
+		most = max(most, held)
+	}
+	return most
 }

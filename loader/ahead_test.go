@@ -244,6 +244,105 @@ func TestAheadInAll(t *testing.T) {
 	})
 }
 
+// Two processes, all that may be alive and die, grant what they may ahead of Redis and cannot report it. Another caller
+// takes the rest, and together it is the limit.
+func TestAheadStrict(t *testing.T) {
+	aheadOf(t, func(p *aheadTest) {
+		var cut atomic.Bool
+		rdb := redis.NewClient(options(p.m.Addr()))
+		defer func() { _ = rdb.Close() }()
+		rdb.AddHook(around(func(_ context.Context, _ []redis.Cmder, send func() error) error {
+			if cut.Load() {
+				return errors.New("cut")
+			}
+			return send()
+		}))
+		strict := loader.AheadOptions{Processes: 1, Error: 0.2, Every: 400 * time.Millisecond, Strict: true}
+		ring := loader.New(rdb).SliceRing("x", []loader.Limit{{Permits: 100, Window: 10 * time.Second}})
+		var aheads [2]*loader.Ahead
+		for i := range aheads {
+			var err error
+			aheads[i], err = ring.Ahead(strict)
+			must(t, err)
+			if d := wantGrant(t, aheads[i], "s", 1); d.Limit.Permits != 80 || d.Ahead {
+				t.Errorf("%+v, want it granted by Redis, under a limit of 80", d)
+			}
+		}
+		cut.Store(true)
+		for _, a := range aheads {
+			if d := wantGrant(t, a, "s", 10); d.Limit.Permits != 80 || !d.Ahead {
+				t.Errorf("%+v, want it granted ahead, under a limit of 80", d)
+			}
+			if d, err := a.Allow(background, "s"); err == nil {
+				t.Errorf("%+v, want an error", d)
+			}
+		}
+		another, err := p.ring.Ahead(strict)
+		must(t, err)
+		direct := another.Direct()
+		wantGrant(t, direct, "s", 78)
+		if d := wantDenial(t, direct, "s", 1); d.Limit.Permits != 80 {
+			t.Errorf("%+v, want it denied under a limit of 80", d)
+		}
+		all := p.limits.All()
+		all.Allow(another, "s")
+		if d, err := all.Do(background); err != nil || d.Granted {
+			t.Errorf("in an All: %+v, %v; want a denial", d, err)
+		}
+		cut.Store(false)
+		for _, a := range aheads {
+			must(t, a.Close(background))
+		}
+		p.want(100, 0, p.sent.Load())
+	})
+}
+
+// What is taken off each limit of a list, where With has others, and what is wrong.
+func TestAheadStrictLimits(t *testing.T) {
+	_, rdb := fake(t)
+	ring := loader.New(rdb).SliceRing("x", []loader.Limit{loader.PerMinute(100), loader.PerHour(1000)})
+	strict := loader.AheadOptions{Processes: 2, Error: 0.1, Strict: true} // 2 ahead
+	a, err := ring.Ahead(strict)
+	must(t, err)
+	must(t, a.Check())
+	for want, limits := range map[string][]loader.Limit{
+		"92 992": {loader.PerMinute(100), loader.PerHour(1000)},
+		"1012":   {loader.PerMinute(1124)}, // 28 ahead
+		"39":     {loader.PerMinute(39)},   // none
+		"0":      {loader.PerMinute(0)},
+	} {
+		direct := a.Direct().With(limits...)
+		must(t, direct.Check())
+		var got []string
+		d, err := direct.Peek(background, "s")
+		must(t, err)
+		for _, w := range d.Windows {
+			got = append(got, fmt.Sprint(w.Limit.Permits))
+		}
+		if len(got) == 0 {
+			got = append(got, fmt.Sprint(d.Limit.Permits))
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%v: Redis enforces %v, want %s", limits, got, want)
+		}
+	}
+	const nothing = "loader: x: strict ahead with a limit of 4, processes 2, error 100 %: want a smaller error: " +
+		"it is taken off the limit, and nothing is left"
+	all := loader.AheadOptions{Processes: 2, Error: 1, Strict: true}
+	wantError(t, errOf(ring.With(loader.PerMinute(4)).Ahead(all)), nothing)
+	b, err := ring.With(loader.PerMinute(5)).Ahead(all)
+	must(t, err)
+	wantError(t, b.Direct().With(loader.PerMinute(4)).Check(), nothing)
+	const twice = "loader: x: SliceRing of Direct: want the one that its Ahead was made of"
+	wantError(t, errOf(a.Direct().Ahead(strict)), twice)
+	for o, want := range map[loader.AheadOptions]int64{strict: 92, {Processes: 2, Error: 0.1}: 100} {
+		if got, err := o.Enforced([]loader.Limit{loader.PerMinute(100)}); err != nil || got[0].Permits != want {
+			t.Errorf("%+v: %v, %v; want %d", o, got, err, want)
+		}
+	}
+	wantError(t, errOf(all.Enforced([]loader.Limit{loader.PerMinute(4)})), strings.Replace(nothing, "x: ", "", 1))
+}
+
 func isArgument(err error, argument string) bool {
 	e, ok := errors.AsType[*loader.ArgumentError](err)
 	return ok && e.Argument == argument

@@ -152,19 +152,17 @@ func (e *entry) result() *Result {
 
 // coreOf returns the core of a limiter of this Loader, for an entry of a Batch or an All.
 func (l *Loader) coreOf(limiter Limiter, entry int) (core, error) {
-	want := "one that the same Loader made"
 	if process, ok := limiter.(*Ahead); ok && process != nil {
 		limiter = process.ring
 	}
 	switch made := limiter.(type) {
-	case *Leased:
-		want = "its SliceRing, not a Leased"
 	case GCRA, ListLog, SliceRing, TokenBucket, ZSetLog: // and not a struct that has one embedded: its methods may differ
 		if c := made.(interface{ itself() core }).itself(); c.settings != nil && c.limits == l {
 			return c, nil
 		}
 	}
-	return core{}, &ArgumentError{Argument: "limiter", Value: "of entry " + strconv.Itoa(entry), Want: want}
+	value := "of entry " + strconv.Itoa(entry)
+	return core{}, &ArgumentError{Argument: "limiter", Value: value, Want: "one that the same Loader made"}
 }
 
 // unanswered returns the entries that still have to be sent, in their order.

@@ -453,17 +453,3 @@ func TestBatchReserves(t *testing.T) {
 		t.Errorf("a delay of %v, a wait of %v", d, results[1].Wait)
 	}
 }
-
-// TestBatchNamesTheCure for limiters of which it cannot ask.
-func TestBatchNamesTheCure(t *testing.T) {
-	limits := loader.New(neverAsked(t))
-	ring := limits.SliceRing("x", []loader.Limit{loader.PerMinute(10)}, loader.LeaseAge(time.Second))
-	leased := lease(t, ring, loader.LeaseOptions{Block: 5})
-	defer func() { _ = leased.Close(background) }()
-	batch := limits.Batch()
-	result := batch.Allow(leased, "s")
-	_, err := batch.Do(background)
-	if e := as[*loader.ArgumentError](t, result.Err); err == nil || !strings.Contains(e.Want, "SliceRing") {
-		t.Error(err)
-	}
-}

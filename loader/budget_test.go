@@ -148,7 +148,6 @@ func TestBudgetRefused(t *testing.T) {
 	for want, opt := range map[string]loader.LimiterOption{
 		"MaxWait is not an option of Budget":                  loader.MaxWait(time.Second),
 		"RememberDenials is not an option of Budget":          loader.RememberDenials(9),
-		"LeaseAge is an option of SliceRing, not of Budget":   loader.LeaseAge(time.Second),
 		"ClientID is an option of TokenBucket, not of Budget": loader.ClientID("me"),
 		"SettleWithin 999µs" + within:                         loader.SettleWithin(999 * time.Microsecond),
 		"SettleWithin 8784h0m0.000001s" + within:              loader.SettleWithin(366*day + 1000),

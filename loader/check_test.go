@@ -122,8 +122,6 @@ func TestRefused(t *testing.T) {
 		{limits.TokenBucket("x", limit, loader.ClientID("")), 1, `ClientID "": want at least one character`},
 		{limits.GCRA("x", limit, loader.PerClient()), 1, "PerClient is an option of TokenBucket, not of GCRA"},
 		{ring(loader.ClientID("me"), limit), 1, "ClientID is an option of TokenBucket, not of SliceRing"},
-		{limits.ListLog("x", limit, loader.LeaseAge(time.Second)), 1, "LeaseAge is an option of SliceRing, not of ListLog"},
-		{ring(loader.LeaseAge(time.Microsecond), limit), 1, "LeaseAge 1µs: want 1ms or more, in whole microseconds"},
 		{limits.GCRA("x", limit, loader.RememberDenials(0)), 1, "RememberDenials 0: want 1 or more"},
 		{limits.GCRA("x", limit, loader.FailLocal(1.5)), 1, "FailLocal 1.5: want a share above 0 and up to 1"},
 
@@ -144,8 +142,6 @@ func TestRefused(t *testing.T) {
 		{ring(loader.Slice(hour), limit), 1, "window 1m0s: want a slice, 1h0m0s, or more"},
 		{ring(nil, permits(1, loader.Never.Truncate(time.Microsecond))), 1,
 			"window 1281023h53m38.427387s: want 1ms to 9999 days"},
-		{limits.SliceRing("x", []loader.Limit{permits(1, 9998*day+1000)}, loader.LeaseAge(day)), 1,
-			"window 239952h0m0.000001s: want up to 239952h0m0s: 9999 slices of 24h0m0s less LeaseAge"},
 		{ring(loader.Slice(time.Second), loader.PerDay(1)), 1,
 			"window 24h0m0s: want up to 2h46m39s: 9999 slices of 1s" + longer},
 		{ring(loader.Slice(time.Second), permits(1, 5000*time.Second), permits(1, 5001*time.Second)), 1,
@@ -294,11 +290,11 @@ func TestNoClient(t *testing.T) {
 			eachLimiter(t, func(t *testing.T, i int) {
 				wantRefused(t, limits, makers[i].make(limits, loader.PerMinute(1)), 1, want)
 			})
-			ring := limits.SliceRing("x", []loader.Limit{loader.PerMinute(1)}, loader.LeaseAge(time.Second))
+			ring := limits.SliceRing("x", []loader.Limit{loader.PerMinute(1)}, loader.Slice(time.Second))
 			zset := limits.ZSetLog("x", loader.PerMinute(1)).WithID("a")
 			bucket := limits.TokenBucket("x", loader.PerMinute(1))
 			for method, err := range map[string]error{
-				"Leased": errOf(ring.Leased(loader.LeaseOptions{})), "Preload": limits.Preload(background),
+				"Ahead": errOf(ring.Ahead(loader.AheadOptions{})), "Preload": limits.Preload(background),
 				"SetRate": bucket.SetRate(background, "s", loader.PerMinute(1)), "Reserve": errOf(zset.Reserve(background, "s")),
 			} {
 				if err == nil || err.Error() != want {
@@ -348,11 +344,6 @@ func TestCheck(t *testing.T) {
 			})
 		}
 	})
-	ring := limits.SliceRing("x", []loader.Limit{loader.PerMinute(60)}, loader.LeaseAge(time.Second))
-	leased := lease(t, ring, loader.LeaseOptions{Block: 1})
-	must(t, leased.Check())
-	must(t, leased.Close(background))
-	must(t, leased.Check()) // calls are decided by Redis then
 }
 
 // Every limiter has its name, also a copy with another limit; a zero limiter has none.
@@ -365,17 +356,11 @@ func TestName(t *testing.T) {
 			t.Errorf("Name() = %q", got)
 		}
 	})
-	ring := limits.SliceRing("ring", []loader.Limit{loader.PerMinute(5)}, loader.LeaseAge(time.Second))
-	leased, err := ring.Leased(loader.LeaseOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer leased.Close(background)
 	for _, test := range []struct{ got, want string }{
 		{limits.Concurrency("slots", 1, time.Minute).With(2).Name(), "slots"},
 		{limits.Budget("budget", []loader.Limit{loader.PerMinute(1)}).Name(), "budget"},
 		{limits.ListLog("list", loader.PerMinute(1)).With(loader.PerMinute(2)).Name(), "list"},
-		{leased.Name(), "ring"}, {loader.ListLog{}.Name(), ""}, {loader.Concurrency{}.Name(), ""},
+		{loader.ListLog{}.Name(), ""}, {loader.Concurrency{}.Name(), ""},
 	} {
 		if test.got != test.want {
 			t.Errorf("Name() = %q, want %q", test.got, test.want)

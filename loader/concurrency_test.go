@@ -556,8 +556,6 @@ func TestSlotsAreRefused(t *testing.T) {
 			loader.RememberDenials(1)),
 		"loader: render: FailLocal is not an option of Concurrency, FailOpen is": limits.Concurrency("render", 1, ttl,
 			loader.FailLocal(1)),
-		"loader: render: LeaseAge is an option of SliceRing, not of Concurrency": limits.Concurrency("render", 1, ttl,
-			loader.LeaseAge(time.Second)),
 		"loader: bad limiter: want one that a method of Loader made": {},
 	} {
 		_, d, tried := c.TryAcquire(background, "acme")

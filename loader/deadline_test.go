@@ -82,10 +82,6 @@ func everyCall(t *testing.T, limits *loader.Loader) map[string]func(context.Cont
 			return errOf(limits.ZSetLog("x", loader.PerHour(4)).GiveBack(ctx, "s", d, 1))
 		},
 	}
-	leased, err := limits.SliceRing("leased", []loader.Limit{loader.PerHour(100)},
-		loader.Slice(time.Minute), loader.LeaseAge(time.Minute)).Leased(loader.LeaseOptions{Block: 10})
-	must(t, err)
-	calls["Leased.Allow"] = func(ctx context.Context) error { return errOf(leased.Allow(ctx, "s")) }
 	for _, m := range makers {
 		limiter := m.make(limits, loader.PerHour(1000))
 		calls[m.name+".Allow"] = func(ctx context.Context) error { return errOf(limiter.Allow(ctx, "s")) }

@@ -40,11 +40,11 @@ type Decision struct {
 	CountsFor time.Duration
 
 	// Windows is the state of each window, tightest first, of a SliceRing that has several. It is nil for all others,
-	// for permits that a Leased spends without asking Redis, and for what an Ahead decides so.
+	// and for what an Ahead decides without asking Redis.
 	Windows []WindowState
 
 	// Key is the key in Redis under which granted permits are counted: see GiveBack. It is empty for a denial, and if
-	// Redis does not count these permits: after a policy's decision, and if a Leased spends them.
+	// Redis does not count these permits, or not yet: after a policy's decision, and if an Ahead granted them.
 	Key string
 
 	// ID is the request id of a grant by a ZSetLog: the id of WithID, or a random one. Other limiters have none.

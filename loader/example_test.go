@@ -353,3 +353,26 @@ func ExampleLoader_Concurrency() {
 	// false 30s <nil>
 	// 1 <nil>
 }
+
+// A caller who asks again and again is refused without a call, until the permits come free.
+func ExampleRememberDenials() {
+	addr, stop := server()
+	defer stop()
+	ctx := context.Background()
+	limits := loader.New(redis.NewClient(&redis.Options{Addr: addr}))
+	codes := limits.ListLog("send-code", loader.PerMinute(2), loader.RememberDenials(10_000))
+
+	granted := 0
+	for range 1000 {
+		d, err := codes.Allow(ctx, "ada@example.com")
+		if err != nil {
+			log.Fatal(err)
+		}
+		if d.Granted {
+			granted++
+		}
+	}
+	fmt.Println("granted:", granted) // by three calls
+	// Output:
+	// granted: 2
+}

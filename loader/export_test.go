@@ -2,9 +2,7 @@ package loader
 
 import (
 	"math"
-	"slices"
 	"testing"
-	"time"
 )
 
 // FewestAllocations is how many a call needs, whatever else allocates at times: the garbage collector empties pools,
@@ -15,15 +13,6 @@ func FewestAllocations(call func()) float64 {
 		fewest = min(fewest, testing.AllocsPerRun(1, call))
 	}
 	return fewest
-}
-
-// ChargePlainWindow is the ring made wrong: its windows do not count the age of leases.
-func (r SliceRing) ChargePlainWindow() SliceRing {
-	r.ring.windows = slices.Clone(r.ring.windows)
-	for i := range r.ring.windows {
-		r.ring.windows[i].size -= divideUp(r.leaseAge, time.Duration(r.ring.windows[i].slice)*time.Microsecond)
-	}
-	return r
 }
 
 // SharedRequests is how many requests are in the queues of ShareRoundTrips.

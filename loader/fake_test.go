@@ -186,14 +186,6 @@ func within(t *testing.T, d time.Duration) context.Context {
 	return ctx
 }
 
-// lease makes a Leased of a ring.
-func lease(t *testing.T, ring loader.SliceRing, opts loader.LeaseOptions) *loader.Leased {
-	t.Helper()
-	leased, err := ring.Leased(opts)
-	must(t, err)
-	return leased
-}
-
 // eachMode runs a test with round trips of one call each and with shared ones.
 func eachMode(t *testing.T, test func(t *testing.T, how string, opts []loader.Option)) {
 	t.Run("alone", func(t *testing.T) { test(t, "alone", nil) })

@@ -111,19 +111,6 @@ func TestGiveBackWrong(t *testing.T) {
 	}
 }
 
-// TestGiveBackOfALease has a Leased spend permits that Redis counted before: they cannot be given back one by one.
-func TestGiveBackOfALease(t *testing.T) {
-	_, rdb := fake(t)
-	ring := loader.New(rdb).SliceRing("x", []loader.Limit{loader.PerMinute(10)}, loader.LeaseAge(time.Second))
-	leased := lease(t, ring, loader.LeaseOptions{Block: 5})
-	defer func() { must(t, leased.Close(background)) }()
-	d := wantGrant(t, leased, "s", 1)
-	if d.Permits != 1 {
-		t.Errorf("%+v", d)
-	}
-	as[*loader.ArgumentError](t, errOf(ring.GiveBack(background, "s", d, 1)))
-}
-
 // TestGiveBackIsSentOnce loses the reply to a return. It is repeated only if it gives back all that an id was granted,
 // also by Call.
 func TestGiveBackIsSentOnce(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 //
 // One of your own, such as a fake in a test, may stand where a limiter is asked by itself: in your code, and in the
 // New, LimiterBy and PerRequest of httplimit and grpclimit. Batch and All, and so what is charged together, take only
-// limiters that the same Loader made, and no Leased; another one is an *ArgumentError.
+// limiters that the same Loader made; another one is an *ArgumentError.
 type Limiter interface {
 	// Allow asks for one permit now. Use it to refuse what is over the limit.
 	Allow(ctx context.Context, subject string) (Decision, error)
@@ -45,7 +45,7 @@ type Limiter interface {
 	Check() error
 }
 
-// Reserver is a Limiter that can book permits ahead: all but SliceRing, Leased and Ahead.
+// Reserver is a Limiter that can book permits ahead: all but SliceRing and Ahead.
 type Reserver interface {
 	Limiter
 

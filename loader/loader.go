@@ -29,7 +29,7 @@
 // A denial is not an error: Decision.Granted is false. An error means that there is no decision.
 //
 // Constructors of a Loader return no error. If a name, a limit or an option is wrong, every call returns an
-// [*ArgumentError]. Call Check once, when the program starts, to find it. (Leased and Ahead return theirs.)
+// [*ArgumentError]. Call Check once, when the program starts, to find it. (Ahead returns its own.)
 //
 // If a call was sent and no reply came, the error is an [*OutcomeUnknownError]: the call was charged once or not at
 // all. The loader sends a decision again only if the first one cannot have run, or if it has a request id, as with
@@ -98,8 +98,8 @@
 //
 // # Without asking Redis
 //
-// [SliceRing.Leased] takes permits in blocks and spends them in the process. [RememberDenials] answers callers who were
-// denied and ask again too early.
+// [SliceRing.Ahead] grants in the process and tells Redis later. [RememberDenials] answers callers who were denied and
+// ask again too early.
 //
 // # When Redis fails
 //
@@ -291,7 +291,7 @@ type settings struct {
 	maxWait   time.Duration
 	slice     time.Duration
 	idTTL     time.Duration // how long a Budget knows an id
-	leaseAge  time.Duration // 0: no leases
+	strict    *AheadOptions // taken off the limits; nil: nothing
 	denials   *denials      // nil: no RememberDenials
 	clientID  string
 	perClient bool

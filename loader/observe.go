@@ -36,10 +36,9 @@ func (f ObserverFunc) End(ctx context.Context, e Event) {
 // Observe passes every decision to an observer. Use it for metrics and traces; module otel has an Observer for
 // OpenTelemetry. There is one Event for each call of Allow, AllowN, Peek, Wait, WaitN, Reserve, ReserveN, Report,
 // Settle, Charge, TryAcquire and Acquire, for each limiter in a Batch or an All (if denials that are known here refuse
-// an All, for these). A Leased has one for each call in which it takes permits. Everything that gives permits back is a
-// GiveBack: the method, Cancel of a reservation, a Wait that ended early, a Leased. Reset, SetRate, Release and the
-// renewals of a Slot have none. It may be given several times: all observers are told, in their order. Nil does
-// nothing.
+// an All, for these). Everything that gives permits back is a GiveBack: the method, Cancel of a reservation, a Wait that
+// ended early. Reset, SetRate, Release and the renewals of a Slot have none. It may be given several times: all
+// observers are told, in their order. Nil does nothing.
 //
 // Cost: nothing without an observer. With one, an allocation and two clock readings for each decision, and the time of
 // the observer.

@@ -50,15 +50,6 @@ var askings = map[string]func(l *loader.Loader) func(ctx context.Context, subjec
 		tokens := l.Budget("x", []loader.Limit{loader.PerHour(1000)})
 		return func(ctx context.Context, subject string) error { return tokens.Charge(ctx, subject, subject, 1) }
 	},
-	"leased": func(l *loader.Loader) func(context.Context, string) error {
-		ring := l.SliceRing("x", []loader.Limit{loader.PerMinute(1000)}, loader.Slice(time.Second),
-			loader.LeaseAge(time.Second))
-		leased, err := ring.Leased(loader.LeaseOptions{Block: 1})
-		if err != nil {
-			panic(err)
-		}
-		return func(ctx context.Context, subject string) error { return errOf(leased.Allow(ctx, subject)) }
-	},
 }
 
 // TestHookPanics has a hook of the client panic under http.Server, which recovers it: it is raised in the handler, the
@@ -219,9 +210,6 @@ func TestObserverPanics(t *testing.T) {
 // TestEventOfAPanic has a hook panic: the observer is told of the end of what it was told the begin of.
 func TestEventOfAPanic(t *testing.T) {
 	for way, make := range askings {
-		if way == "leased" {
-			continue // its events are of the calls that it makes for all who wait
-		}
 		t.Run(way, func(t *testing.T) {
 			rdb, left, w := real(t), new(atomic.Int64), &watcher{t: t}
 			limits := loader.New(rdb, loader.Observe(w))

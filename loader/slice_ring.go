@@ -44,7 +44,6 @@ const (
 // Cost: nothing is sent.
 func (l *Loader) SliceRing(name string, limits []Limit, opts ...LimiterOption) SliceRing {
 	s := l.configure(&sliceRing, name, opts)
-	s.tail += s.leasePart()
 	return SliceRing{core{settings: s}.withWindows(limits)}
 }
 
@@ -57,7 +56,7 @@ func (r SliceRing) With(limits ...Limit) SliceRing { return SliceRing{r.withWind
 // permits that were certainly not used: to charge only what failed, say. It returns how many were given back.
 //
 // It gives back nothing in a window in which more than 1000 slices have begun since, those of all windows taken
-// together. A decision of a Leased that did not ask Redis is an *ArgumentError. See Giving back in the package
+// together. A decision of an Ahead that did not ask Redis is an *ArgumentError. See Giving back in the package
 // documentation. Cost: one round trip.
 func (r SliceRing) GiveBack(ctx context.Context, subject string, d Decision, n int64) (returned int64, err error) {
 	return r.giveBack(ctx, subject, d, n)
@@ -179,46 +178,42 @@ func (c core) withWindows(limits []Limit) core {
 		}
 		return c
 	}
+	if limits, c.limitErr = c.strictLimits(limits); c.limitErr != nil {
+		return c
+	}
 	c.ring = ring{slices.Clone(limits), make([]ringWindow, len(limits))}
-	aged, cells := int64(0), int64(0)
+	cells := int64(0)
 	for i, limit := range limits {
 		if c.ring.windows[i], c.limitErr = c.window(limit); c.limitErr != nil {
 			return c
 		}
-		aged += int64(c.leaseAge/time.Microsecond) / c.ring.windows[i].slice
 		cells += c.ring.windows[i].size
 	}
 	if cells > maxWindowSlices+1 {
 		c.limitErr = c.errArgument("Slice", c.slice, fmt.Sprintf("up to %d slices in all windows", maxWindowSlices+1))
 	}
-	if aged >= maxLeaseSlices {
-		c.limitErr = c.errArgument("LeaseAge", c.leaseAge, "less than 500 slices of all windows together")
-	}
 	return c
 }
 
-// window returns how a limit is counted: by the slices that cover its window and the LeaseAge, and one more, because the
-// current slice is never a whole one.
+// window returns how a limit is counted: by the slices that cover its window, and one more, because the current slice is
+// never a whole one.
 func (s *settings) window(limit Limit) (w ringWindow, err error) {
 	if err := s.checkLimit(limit); err != nil {
 		return w, err
 	}
 	slice := cmp.Or(s.slice, sliceOf(limit.Window))
-	switch longest := maxWindowSlices*slice - s.leaseAge; {
+	switch longest := maxWindowSlices * slice; {
 	case limit.Permits == 0:
 	case limit.Window < slice:
 		return w, s.errArgument("window", limit.Window, "a slice, "+slice.String()+", or more")
 	case limit.Window > longest:
 		want := fmt.Sprintf("up to %v: %d slices of %v", longest, maxWindowSlices, slice)
-		if s.leaseAge > 0 {
-			want += " less LeaseAge"
-		}
 		if s.slice > 0 && s.slice < maxSlice {
 			want += "; more takes longer slices"
 		}
 		return w, s.errArgument("window", limit.Window, want)
 	}
-	covering := min(divideUp(limit.Window+s.leaseAge, slice), maxWindowSlices)
+	covering := min(divideUp(limit.Window, slice), maxWindowSlices)
 	return ringWindow{slice.Microseconds(), covering + 1, limit.Permits}, nil
 }
 

@@ -34,8 +34,6 @@ func TestSliceLength(t *testing.T) {
 		{[]time.Duration{day, time.Minute}, []loader.LimiterOption{loader.Slice(time.Minute)}, "1m0s 1441, 1m0s 2"},
 		{[]time.Duration{200 * day, 200*day + us}, nil, "24h0m0s 201, 24h0m0s 202"},
 		{[]time.Duration{9999 * day}, nil, "24h0m0s 10000"},
-		{[]time.Duration{time.Minute}, []loader.LimiterOption{loader.LeaseAge(10 * time.Second)}, "300ms 235"},
-		{[]time.Duration{9998 * day}, []loader.LimiterOption{loader.LeaseAge(day)}, "24h0m0s 10000"},
 	} {
 		m, rdb := fake(t)
 		var limits []loader.Limit

@@ -32,7 +32,7 @@ func (c core) WaitN(ctx context.Context, subject string, n int64) error {
 	return err
 }
 
-// waitHere is WaitN for a limiter that decides in this process, for all who wait.
+// waitHere is WaitN for a limiter that decides in this process. It gives nothing back.
 func (c core) waitHere(
 	ctx context.Context, subject string, n int64, seen *observation,
 	decide func(context.Context, string, question) (Decision, error),
@@ -40,7 +40,7 @@ func (c core) waitHere(
 	w := c.waiter(ctx, subject, n, seen, func(ctx context.Context, q question) (Decision, error) {
 		return decide(ctx, subject, q)
 	})
-	w.leased = true
+	w.noReturn = true
 	return w.run(ctx)
 }
 
@@ -54,7 +54,7 @@ type waiter struct {
 	observation *observation
 	ask         func(context.Context, question) (Decision, error)
 
-	leased   bool                 // a Leased calls, for all who wait
+	noReturn bool                 // nothing is given back
 	failures int                  // in a row
 	lost     *OutcomeUnknownError // of a call that may have booked
 }
@@ -123,7 +123,7 @@ func (w *waiter) sleepUntil(ctx context.Context, d Decision) (over bool, err err
 
 // giveBackUnused gives back what was booked for this waiter only.
 func (w *waiter) giveBackUnused(ctx context.Context, d Decision, lost error) {
-	if !w.leased {
+	if !w.noReturn {
 		w.core.giveBackUnused(ctx, w.subject, question{permits: w.n, id: w.id}, d, lost)
 	}
 }

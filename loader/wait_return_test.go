@@ -164,25 +164,3 @@ func TestWaitWithoutReply(t *testing.T) {
 		}
 	}
 }
-
-// TestWaitOfALeaseReturnsNothing has the reply to a refill come after all who waited for it have left: it was granted
-// once, to all of them, so none gives back.
-func TestWaitOfALeaseReturnsNothing(t *testing.T) {
-	limits, direct, slow := slowly(t, loader.Timeout(50*time.Millisecond))
-	ring := func(l *loader.Loader) loader.SliceRing {
-		return l.SliceRing("x", []loader.Limit{loader.PerHour(100)}, loader.LeaseAge(time.Minute))
-	}
-	leased := lease(t, ring(limits), loader.LeaseOptions{})
-	slow.delay.Store(int64(400 * time.Millisecond))
-	var all sync.WaitGroup
-	for range 3 {
-		all.Go(func() { as[*loader.OutcomeUnknownError](t, leased.Wait(background, "s")) })
-	}
-	all.Wait()
-	await(t, func() bool { return charged(t, ring(direct), "s", 100) == 1 })
-	must(t, limits.Flush(background))
-	must(t, leased.Close(background))
-	if n := charged(t, ring(direct), "s", 100); n != 1 {
-		t.Errorf("%d are charged, want 1", n)
-	}
-}

@@ -353,3 +353,39 @@ func TestDecideAhead(t *testing.T) {
 	counted(7)
 	take(false)
 }
+
+// A limit that is strictly ahead is lower in Redis for all who are not ahead of it too: for its overrides, plans and
+// tools.
+func TestDecideAheadStrict(t *testing.T) {
+	_, limits := fakeRedis(t)
+	file := parse(t, `limits:
+  api:
+    by: user.key
+    plan: user.plan
+    plans: {free: [1000/1m], pro: [2000/1m], none: [0/1m], default: [400/1m]}
+    ahead: {processes: 2, error: 10%, strict: true}
+    overrides:
+      - {subject: ada, rates: 1500/1m, until: 2999-01-01T00:00:00Z}
+      - {subject: bob, rates: 30/1m, until: 2999-01-01T00:00:00Z}
+`)
+	policies, err := policy.New(limits, file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		user, plan string
+		want       int64
+	}{
+		{"eve", "free", 900}, {"eve", "pro", 1800}, {"eve", "none", 0}, {"eve", "", 360}, {"ada", "free", 1352},
+		{"bob", "free", 30},
+	} {
+		attributes := policy.Attributes{Values: map[string]string{"user.key": test.user, "user.plan": test.plan}}
+		d := decide(t, policies, attributes)
+		if d.Limit.Permits != test.want || d.Granted != (test.want > 0) {
+			t.Errorf("%+v: %+v", test, d)
+		}
+	}
+	if got := file.Policies[0].Enforced([]loader.Limit{loader.PerMinute(1000)}); got[0].Permits != 900 {
+		t.Errorf("%v, want 900", got)
+	}
+}

@@ -5,7 +5,17 @@ import "github.com/sluice-redis/sluice/loader"
 // Limiter returns the limiter that decides a match: its name is the policy's. Use it to decide by hand, as a tool does;
 // Policies makes the limiters once and asks several of them together. Cost: nothing is sent.
 func (m Match) Limiter(limits *loader.Loader) loader.Limiter {
-	return m.Policy.limiters(limits)(m.Rates)
+	_, with := m.Policy.newLimiters(limits)
+	return with(m.Rates)
+}
+
+// Enforced returns the rates that Redis enforces where the file has these: lower ones if the policy is strictly ahead of
+// Redis. It is for the commands of this project, without a promise of compatibility.
+func (p *Policy) Enforced(rates []loader.Limit) []loader.Limit {
+	if enforced, err := p.Ahead.Enforced(rates); err == nil {
+		return enforced
+	}
+	return rates // none of them is granted ahead
 }
 
 // limiters returns the maker of the policy's limiters for the rates of its plans, which share their state: a subject

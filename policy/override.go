@@ -182,7 +182,7 @@ func (r *reader) overrideRates(p *Policy, n *yaml.Node, rates []loader.Limit) {
 		r.Fail(n, fmt.Sprintf("%s holds %d permits, and a rate has %d", p.Script, largest[p.Script], most),
 			"fewer, or script: slice_ring")
 	}
-	for _, rate := range rates {
+	for _, rate := range p.Enforced(rates) {
 		if rate.Permits > 0 && p.fixedCost > rate.Permits {
 			r.Fail(n, fmt.Sprintf("cost %d can never be granted by %s", p.fixedCost, show(rate)), "at least the cost, or 0")
 		}

@@ -283,18 +283,24 @@ func (s *set) limitersOf(policy *Policy) ([]loader.Limiter, func([]loader.Limit)
 	return slices.Clone(s.limiters[i][:max(len(policy.Plans), 1)]), s.makers[i]
 }
 
-// newLimiters makes the limiters of a policy, one for each plan, and returns their maker.
+// newLimiters makes the limiters of a policy, one for each plan, and returns the maker of those that are not ahead.
 func (p *Policy) newLimiters(limits *loader.Loader) (
 	limiters []loader.Limiter, with func([]loader.Limit) loader.Limiter,
 ) {
-	with = p.limiters(limits)
+	declared := p.limiters(limits)
 	if p.Rates != nil {
-		return []loader.Limiter{p.goAhead(with(p.Rates))}, with
+		limiters = []loader.Limiter{p.goAhead(declared(p.Rates))}
 	}
 	for _, plan := range p.Plans {
-		limiters = append(limiters, p.goAhead(with(plan.Rates)))
+		limiters = append(limiters, p.goAhead(declared(plan.Rates)))
 	}
-	return limiters, with
+	for _, limiter := range limiters {
+		if ahead, ok := limiter.(*loader.Ahead); ok { // its SliceRing lowers the rates, if it is strict
+			direct := ahead.Direct()
+			return limiters, func(rates []loader.Limit) loader.Limiter { return direct.With(rates...) }
+		}
+	}
+	return limiters, declared
 }
 
 // goAhead returns the limiter that is ahead of Redis, where the file says so. A plan that allows nothing needs none.

@@ -398,12 +398,12 @@ func (r *reader) modes(p *Policy, words map[string]*yaml.Node) {
 	}
 }
 
-// ahead reads how far a process may be ahead of Redis: {processes: 20, error: 5%}.
+// ahead reads how far a process may be ahead of Redis: {processes: 20, error: 5%, strict: true}.
 func (r *reader) ahead(p *Policy, n *yaml.Node, ratesKnown bool) {
 	if n == nil || !r.IsMapping(n, "ahead") {
 		return
 	}
-	words := r.Mapping(n, []string{"processes", "error"})
+	words := r.Mapping(n, []string{"processes", "error", "strict"})
 	text := func(word string) string {
 		if words[word] == nil {
 			return ""
@@ -418,16 +418,39 @@ func (r *reader) ahead(p *Policy, n *yaml.Node, ratesKnown bool) {
 		r.Fail(n, "ahead", "{processes: 20, error: 5%}: how many there are, and how far above a limit they may go")
 		return
 	}
-	p.Ahead = loader.AheadOptions{Processes: processes, Error: share / 100}
+	p.Ahead = loader.AheadOptions{Processes: processes, Error: share / 100, Strict: text("strict") == "true"}
+	if !slices.Contains([]string{"", "true", "false"}, text("strict")) {
+		r.Fail(words["strict"], fmt.Sprintf("strict %q", text("strict")), "true or false")
+	}
 	if p.count != nil {
 		r.Fail(n, "ahead beside count", "one of them: what was granted ahead of Redis cannot be given back")
 	}
-	rates := slices.DeleteFunc(p.all(), func(rate loader.Limit) bool { return rate.Permits == 0 })
-	if ratesKnown && len(rates) > 0 {
-		if wrong, ok := errors.AsType[*loader.ArgumentError](p.Ahead.Check(rates)); ok {
-			r.Fail(n, wrong.Argument+" "+wrong.Value, wrong.Want)
+	for _, plan := range append([]Plan{{Rates: p.Rates}}, p.Plans...) {
+		allowsNothing := func(rate loader.Limit) bool { return rate.Permits == 0 }
+		if len(plan.Rates) == 0 || slices.ContainsFunc(plan.Rates, allowsNothing) {
+			continue
+		}
+		if ratesKnown && !r.aheadOf(p, n, plan.Rates) {
+			return
 		}
 	}
+}
+
+// aheadOf checks how far a process may be ahead of the rates of a plan.
+func (r *reader) aheadOf(p *Policy, n *yaml.Node, rates []loader.Limit) bool {
+	enforced, err := p.Ahead.Enforced(rates)
+	if wrong, ok := errors.AsType[*loader.ArgumentError](err); ok {
+		r.Fail(n, wrong.Argument+" "+wrong.Value, wrong.Want)
+		return false
+	}
+	for i, rate := range enforced {
+		if p.fixedCost > rate.Permits && p.fixedCost <= rates[i].Permits {
+			what := fmt.Sprintf("cost %d can never be granted: strict leaves %s of %s", p.fixedCost, show(rate), show(rates[i]))
+			r.Fail(n, what, "at least the cost: a smaller error")
+			return false
+		}
+	}
+	return true
 }
 
 // share reads the share of the rate that one process allows while Redis does not decide.

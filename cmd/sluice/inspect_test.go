@@ -81,13 +81,12 @@ func TestServerInspectJSON(t *testing.T) {
 	}
 }
 
-// TestServerInspectFinds has keys whose names hold what only the callers know: leases, clients, IDs of a budget, and
+// TestServerInspectFinds has keys whose names hold what only the callers know: clients, IDs of a budget, and
 // one that no script here has.
 func TestServerInspectFinds(t *testing.T) {
 	rdb, env := started(t)
 	limits := loader.New(rdb)
-	ring := limits.SliceRing("api", []loader.Limit{loader.PerMinute(9)}, loader.Slice(time.Second),
-		loader.LeaseAge(2*time.Second))
+	ring := limits.SliceRing("api", []loader.Limit{loader.PerMinute(9)}, loader.Slice(time.Second))
 	_, err := ring.AllowN(background, "acme", 2)
 	must(t, err)
 	for _, who := range []string{"web-1:80", "web-2"} {
@@ -95,9 +94,10 @@ func TestServerInspectFinds(t *testing.T) {
 			Allow(background, "acme")
 		must(t, err)
 	}
-	_, err = limits.Budget("api", []loader.Limit{loader.PerMinute(9)}).Reserve(background, "acme", "req-81", 1)
+	budget := limits.Budget("api", []loader.Limit{loader.PerMinute(9)}, loader.Slice(time.Second))
+	_, err = budget.Reserve(background, "acme", "req-81", 1)
 	must(t, err)
-	wantText(t, runLine(env, "inspect api acme --limit 9/1m"), exitDone, "  lease age  2s: permits", "window 1m: 2 of 9\n",
+	wantText(t, runLine(env, "inspect api acme --limit 9/1m"), exitDone, "window 1m: 3 of 9\n",
 		`:tb1\n  state      config`, `client     web-1:80\n(.|\n)*rate       5 in 1m, each client by itself\n`,
 		`remaining  4\n`, "note: 1 ID of a budget is stored\n")
 	must(t, rdb.Set(background, "sluice:api:{acme}:new9", "x", 0).Err())

@@ -83,10 +83,13 @@ func (of limited) says() (rates []loader.Limit, notes []string) {
 	if rates != nil && rates[0].Permits == 0 {
 		notes = append(notes, "every call is refused: the limit is "+rateList(rates)+"; a reset does not help")
 	}
+	if p.Ahead.Strict {
+		notes = append(notes, "the limit is ahead of Redis and strict: Redis enforces less than the file says")
+	}
 	if p.Mode == policy.Shadow {
 		notes = append(notes, "the limit is in shadow: a denial is only reported")
 	}
-	return rates, notes
+	return p.Enforced(rates), notes
 }
 
 // errNothing ends a command that has found nothing, and has said so.

@@ -149,14 +149,13 @@ type nodeFailure struct {
 }
 
 type subject struct {
-	Key      string `json:"key"`
-	Script   string `json:"script"`
-	Limiter  string `json:"limiter"`
-	Subject  string `json:"subject"`
-	Client   string `json:"client,omitempty"`
-	LeaseAge int64  `json:"lease_age,omitempty"` // microseconds; how long permits of a slice_ring may be held
-	Permits  int64  `json:"permits,omitempty"`
-	Backlog  int64  `json:"backlog,omitempty"` // microseconds until a gcra is full
+	Key     string `json:"key"`
+	Script  string `json:"script"`
+	Limiter string `json:"limiter"`
+	Subject string `json:"subject"`
+	Client  string `json:"client,omitempty"`
+	Permits int64  `json:"permits,omitempty"`
+	Backlog int64  `json:"backlog,omitempty"` // microseconds until a gcra is full
 	// microseconds since the newest permit; negative: booked ahead; not for gcra and slots
 	Idle   *int64 `json:"idle,omitempty"`
 	Memory int64  `json:"memory,omitempty"` // bytes
@@ -201,7 +200,7 @@ func (c *census) count(s stored.Summary, node string) {
 	script, _ := s.Key.Script()
 	one := &subject{
 		Key: s.Key.Text, Script: fullName(script), Limiter: s.Key.Limiter, Subject: s.Key.Subject,
-		Client: s.Key.Client(), LeaseAge: s.Key.LeaseAge(), Permits: s.Permits, node: node,
+		Client: s.Key.Client(), Permits: s.Permits, node: node,
 	}
 	switch {
 	case s.Err != nil:
@@ -310,9 +309,6 @@ func (s screen) ranked(subjects []*subject, measure string, text func(*subject) 
 		who := one.Subject
 		if one.Client != "" {
 			who += " by " + one.Client
-		}
-		if one.LeaseAge > 0 {
-			who += ", leased " + length(one.LeaseAge)
 		}
 		row := []cell{{text: text(one), right: true}}
 		switch {

@@ -60,7 +60,7 @@ func TestServerTop(t *testing.T) {
 		"five": {limits.ListLog("try", hour), 5}, "seven": {limits.ZSetLog("try", hour), 7},
 		"nine": {limits.TokenBucket("try", hour), 9}, "many": {limits.ListLog("other", hour), 99},
 		"six":   {limits.TokenBucket("try", hour, loader.PerClient(), loader.ClientID("web-1")), 6},
-		"8":     {limits.SliceRing("try", []loader.Limit{hour}, loader.LeaseAge(5*time.Second)), 8},
+		"8":     {limits.SliceRing("try", []loader.Limit{hour}), 8},
 		"fifty": {limits.GCRA("try", hour), 50}, "sixty": {limits.GCRA("try", hour), 60},
 		"here": {mine.ListLog("try", hour), 98},
 	} {
@@ -78,21 +78,21 @@ func TestServerTop(t *testing.T) {
 	must(t, json.Unmarshal([]byte(got.stdout), &c))
 	var ranked []string
 	for _, one := range append(c.Logs, c.Buckets...) {
-		ranked = append(ranked, fmt.Sprint(one.Subject, one.Client, " ", one.LeaseAge, " ", one.Permits, " ", one.Script))
+		ranked = append(ranked, fmt.Sprint(one.Subject, one.Client, " ", one.Permits, " ", one.Script))
 		if one.Memory < 50 || one.TTL < 1_000_000 {
 			t.Errorf("%+v", one)
 		}
 	}
 	if diff := cmp.Diff([]string{
-		"nine 0 9 token_bucket_v1", "8 5000000 8 slice_ring_v1", "seven 0 7 zset_log_v1", "sixweb-1 0 6 token_bucket_v1",
-		"five 0 5 list_log_v1", "slots 0 1 concurrency_v1", "sixty 0 0 gcra_v1", "fifty 0 0 gcra_v1",
+		"nine 9 token_bucket_v1", "8 8 slice_ring_v1", "seven 7 zset_log_v1", "sixweb-1 6 token_bucket_v1",
+		"five 5 list_log_v1", "slots 1 concurrency_v1", "sixty 0 gcra_v1", "fifty 0 gcra_v1",
 	}, ranked); diff != "" {
 		t.Error(diff)
 	}
 	got = runLine(env, "top --n 3 --share 100")
 	wantText(t, got, exitDone,
 		`^most permits stored, refused calls not counted\npermits +newest.*\n +99 .* list_log_v1 +other +many\n`,
-		` +8 .* slice_ring_v1 +try +8, leased 5s\n\nfurthest from full\n *full in +expires +memory`,
+		` +8 .* slice_ring_v1 +try +8\n\nfurthest from full\n *full in +expires +memory`,
 		`9 subjects \(of 14 keys scanned\)\n1 key that a script would refuse: see sluice inspect <key>`)
 	wantNarrow(t, "top", got.stdout)
 	wantText(t, runLine(env, "top --prefix mine"), exitDone, `98 .* here\n\n1 subject \(of 14 keys`)

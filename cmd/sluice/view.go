@@ -31,17 +31,16 @@ const (
 
 // view is what inspect finds out about one key, as printed by --json, in microseconds and microseconds since 1970.
 type view struct {
-	Key      string     `json:"key"`
-	Node     string     `json:"node"`
-	Script   string     `json:"script"`
-	Limiter  string     `json:"limiter"`
-	Subject  string     `json:"subject"`
-	Client   string     `json:"client,omitempty"`
-	State    limitState `json:"state"`
-	Meaning  string     `json:"meaning"`
-	LeaseAge int64      `json:"lease_age,omitempty"`
-	Memory   int64      `json:"memory,omitempty"`
-	TTL      int64      `json:"ttl,omitempty"` // -1: it never expires
+	Key     string     `json:"key"`
+	Node    string     `json:"node"`
+	Script  string     `json:"script"`
+	Limiter string     `json:"limiter"`
+	Subject string     `json:"subject"`
+	Client  string     `json:"client,omitempty"`
+	State   limitState `json:"state"`
+	Meaning string     `json:"meaning"`
+	Memory  int64      `json:"memory,omitempty"`
+	TTL     int64      `json:"ttl,omitempty"` // -1: it never expires
 
 	Now     int64           `json:"now"`
 	Permits int64           `json:"permits,omitempty"` // stored
@@ -102,7 +101,7 @@ func newView(s stored.Summary, node string) view {
 	script, _ := s.Key.Script()
 	v := view{
 		Key: s.Key.Text, Node: node, Script: fullName(script), Limiter: s.Key.Limiter, Subject: s.Key.Subject,
-		Client: s.Key.Client(), LeaseAge: s.Key.LeaseAge(), Unknown: map[string]string{},
+		Client: s.Key.Client(), Unknown: map[string]string{},
 		Now: s.Now, Permits: s.Permits, Newest: s.Newest, Ring: s.Ring, Config: s.Config, lacks: s.Err,
 	}
 	if b := s.Bucket; b != nil {
@@ -295,12 +294,12 @@ func bucketArgs(v *view, key stored.Key) (keys []string, args []any) {
 	return keys, []any{v.Config.Rate, v.Config.Interval, scope, 0, 0}
 }
 
-// ringArgs are the arguments of a slice_ring: to a window belongs the section that is as long as it and the age of
-// leases, and a slice longer. If there is none, the window gets the slices of the longest.
+// ringArgs are the arguments of a slice_ring: to a window belongs the section that is as long as it, and a slice
+// longer. If there is none, the window gets the slices of the longest.
 func (f inspectFlags) ringArgs(v *view) []any {
 	args := []any{0}
 	for _, limit := range f.limits {
-		window := limit.Window.Microseconds() + v.LeaseAge
+		window := limit.Window.Microseconds()
 		s := v.Ring.Longest()
 		s.Size = min((window+s.Slice-1)/s.Slice+1, 10000)
 		if at := slices.IndexFunc(v.Ring.Sections, sectionOf(window)); at >= 0 {
@@ -349,13 +348,13 @@ func (f inspectFlags) addWindows(v *view, counts []int64) {
 		}
 		v.windows = append(v.windows, text)
 		v.Left[fmt.Sprint("count_", i+1)] = counts[i]
-		if !slices.ContainsFunc(v.Ring.Sections, sectionOf(limit.Window.Microseconds()+v.LeaseAge)) {
+		if !slices.ContainsFunc(v.Ring.Sections, sectionOf(limit.Window.Microseconds())) {
 			v.Doubts = append(v.Doubts, "the ring does not count "+windowText(limit.Window))
 		}
-		others = slices.DeleteFunc(others, sectionOf(limit.Window.Microseconds()+v.LeaseAge))
+		others = slices.DeleteFunc(others, sectionOf(limit.Window.Microseconds()))
 	}
 	for _, s := range others {
-		window := time.Duration((s.Size-1)*s.Slice-v.LeaseAge) * time.Microsecond
+		window := time.Duration((s.Size-1)*s.Slice) * time.Microsecond
 		if f.from == "" { // a policy file names all of them, and the ring may still have others from before
 			v.Doubts = append(v.Doubts, "the ring has another window, which may refuse: add --limit N/"+windowText(window))
 		}

@@ -31,9 +31,6 @@ func (s screen) view(v view) {
 				windowText(time.Duration(s.Slice)*time.Microsecond)))
 		}
 	}
-	if v.LeaseAge > 0 {
-		line("lease age", length(v.LeaseAge)+": permits may be spent that long after they were counted")
-	}
 	if v.Window > 0 {
 		line("window", length(v.Window)+", "+v.windowFrom)
 	}

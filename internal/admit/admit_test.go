@@ -212,7 +212,7 @@ func TestChoose(t *testing.T) {
 	api, smooth := f.perMinute("api", 5), f.GCRA("smooth", loader.PerMinute(5))
 	unknown := errors.New("unknown plan")
 	var zero map[string]loader.ListLog
-	var leased map[string]*loader.Leased
+	var ahead map[string]*loader.Ahead
 	for name, row := range map[string]struct {
 		charges []charge
 		err     error
@@ -224,7 +224,7 @@ func TestChoose(t *testing.T) {
 		"nil":                  {nil, nil, admit.Undecided, admit.ErrNoLimiter},
 		"no limiter":           {[]charge{{Key: all}}, nil, admit.Undecided, admit.ErrNoLimiter},
 		"no limiter in shadow": {[]charge{{Key: all, Shadow: true}}, nil, admit.Undecided, admit.ErrNoLimiter},
-		"no Leased":            {[]charge{{Limiter: leased["gold"], Key: all}}, nil, admit.Undecided, admit.ErrNoLimiter},
+		"no Ahead":             {[]charge{{Limiter: ahead["gold"], Key: all}}, nil, admit.Undecided, admit.ErrNoLimiter},
 		"an error":             {nil, unknown, admit.Undecided, unknown},
 		"GCRA in All": {[]charge{{Limiter: api, Key: all}, {Limiter: smooth, Key: all}}, nil, admit.Misconfigured,
 			errors.ErrUnsupported},

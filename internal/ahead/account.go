@@ -15,6 +15,12 @@ func Share(limit int64, processes int, err float64) int64 {
 	return int64(err * float64(limit) / (2 * float64(processes)))
 }
 
+// Taken returns how much lower the limit is that Redis enforces, if no window may hold more than the limit: what that
+// many processes, and as many that died, can have granted ahead of it.
+func Taken(limit int64, processes int, err float64) int64 {
+	return 2 * int64(processes) * Share(limit, processes, err)
+}
+
 // Unreported returns how many permits were granted ahead of Redis that it has not confirmed.
 func (a *Account) Unreported() int64 { return a.Unsent + a.InFlight }
 

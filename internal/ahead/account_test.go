@@ -184,6 +184,23 @@ func TestRule(t *testing.T) {
 	}
 }
 
+// With what may be ahead taken off the limit, no order of events grants more than the limit. Without it, some do.
+func TestStrictRule(t *testing.T) {
+	const limit, processes, share = 8, 2, 0.5
+	taken := Taken(limit, processes, share)
+	if most := Share(limit, processes, share); most != searchedMost || taken != 4 {
+		t.Fatalf("%d ahead, %d taken off, want %d and 4", most, taken, searchedMost)
+	}
+	for deaths := range int64(processes + 1) {
+		if most, _ := search(searchedRule{limit: limit - taken}, deaths); most <= limit-taken || most > limit {
+			t.Errorf("%d deaths: at most %d granted of %d, want more than %d", deaths, most, limit, limit-taken)
+		}
+	}
+	if most, _ := search(searchedRule{limit: 3}, processes); most <= 3 {
+		t.Errorf("at most %d granted of 3 without it", most)
+	}
+}
+
 // Without any part of the rule the bound is broken.
 func TestRuleNeedsItsParts(t *testing.T) {
 	for _, b := range []searchedRule{

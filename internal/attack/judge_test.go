@@ -131,7 +131,7 @@ func TestJudgeNeighbour(t *testing.T) {
 	}
 }
 
-// Too little charged is wrong, and too much beyond what is unknown; leases charge ahead.
+// Too little charged is wrong, and too much beyond what is unknown.
 func TestWrongCharge(t *testing.T) {
 	for _, test := range []struct {
 		mode                      string
@@ -143,8 +143,6 @@ func TestWrongCharge(t *testing.T) {
 		{"plain", 4, 5, 3, true},
 		{"plain", 8, 5, 3, false},
 		{"plain", 9, 5, 3, true},
-		{"Leased", 9, 5, 0, false},
-		{"Leased", 4, 5, 0, true},
 	} {
 		_, r := court(modeOf(test.mode))
 		if wrong := r.wrongCharge(test.charged, test.granted, test.unknown); (wrong != "") != test.wrong {

@@ -142,7 +142,6 @@ type mode struct {
 	scripts []*script
 	options []loader.Option
 	limiter []loader.LimiterOption
-	lease   *loader.LeaseOptions
 	kind    int // of client; anyKind: they take turns
 	how     how
 
@@ -209,11 +208,6 @@ var modes = []*mode{
 	{name: "GiveBack", scripts: returning, kind: anyKind, bound: 2 * defaultBound, how: givingBack, observed: true},
 	{name: "TryAcquire", scripts: []*script{slots}, kind: anyKind, bound: defaultBound, observed: true},
 	{name: "Acquire", scripts: []*script{slots}, kind: anyKind, how: waiting, observed: true},
-	{
-		name: "Leased", scripts: []*script{sliceRing}, kind: anyKind, bound: defaultBound, observed: true,
-		limiter: []loader.LimiterOption{loader.LeaseAge(200 * time.Millisecond)},
-		lease:   &loader.LeaseOptions{Block: 4, Idle: 100 * time.Millisecond},
-	},
 }
 
 // returning are the scripts that take permits back.

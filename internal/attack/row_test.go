@@ -130,46 +130,25 @@ func equip(t *testing.T, a *attack, rdb redis.UniversalClient, rows []*row) {
 	limits := loader.New(rdb, options...)
 	for _, r := range rows {
 		r.limits = limits
-		r.tight = r.limiter(t, a, limits, "tight", r.script.tightLimit())
-		r.ledger = r.limiter(t, a, limits, "ledger", r.script.ledger)
-		r.spare = r.limiter(t, a, limits, "spare", spareLimit)
-		r.honest = r.script.make(r.site.honest, r.limiterName("ledger"), r.script.ledger, r.leaseAge()...)
+		r.tight = r.limiter(limits, "tight", r.script.tightLimit())
+		r.ledger = r.limiter(limits, "ledger", r.script.ledger)
+		r.spare = r.limiter(limits, "spare", spareLimit)
+		r.honest = r.script.make(r.site.honest, r.limiterName("ledger"), r.script.ledger)
 		r.books = make([]book, len(r.everywhere()))
 	}
 }
 
-// limiter makes one limiter of a row, leased in the mode for that.
-func (r *row) limiter(t *testing.T, a *attack, l *limits, what string, limit loader.Limit) loader.Limiter {
-	t.Helper()
+// limiter makes one limiter of a row.
+func (r *row) limiter(l *limits, what string, limit loader.Limit) loader.Limiter {
 	options := append([]loader.LimiterOption{}, r.mode.limiter...)
 	if what == "tight" {
 		options = append(options, loader.MaxWait(maxWait))
 	}
-	made := r.script.make(l, r.limiterName(what), limit, options...)
-	ring, ok := made.(loader.SliceRing)
-	if r.mode.lease == nil || !ok {
-		return made
-	}
-	leased, err := ring.Leased(*r.mode.lease)
-	must(t, err)
-	a.closing(func() error {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		defer cancel()
-		return leased.Close(ctx)
-	})
-	return leased
+	return r.script.make(l, r.limiterName(what), limit, options...)
 }
 
 // maxWait is how far ahead a tight limiter is booked.
 const maxWait = 300 * time.Millisecond
-
-// leaseAge is the option of the mode without which the keys are others.
-func (r *row) leaseAge() []loader.LimiterOption {
-	if r.mode.lease == nil {
-		return nil
-	}
-	return r.mode.limiter
-}
 
 // limiterName is a name that no other row uses.
 func (r *row) limiterName(what string) string {
@@ -227,13 +206,12 @@ func closeLedgers(t *testing.T, a *attack, rows []*row, generation int) {
 	})
 }
 
-// wrongCharge says what is wrong with what a ledger was charged. Blocks of leases are charged before they are spent,
-// and may be lost: only too little is wrong there.
+// wrongCharge says what is wrong with what a ledger was charged.
 func (r *row) wrongCharge(charged, granted, unknown int64) string {
 	if charged < granted {
 		return fmt.Sprintf("%d permits were granted and %d charged", granted, charged)
 	}
-	if charged > granted+unknown && r.mode.lease == nil {
+	if charged > granted+unknown {
 		return fmt.Sprintf("%d permits were charged, %d granted, and %d may have been", charged, granted, unknown)
 	}
 	return ""

@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-redis/sluice/loader"
 )
 
-// How many slots a tight limiter has, how long one is leased, and how long it is held: some are renewed.
+// How many slots a tight limiter has, how long its lease is, and how long it is held: some are renewed.
 const (
 	slotLimit = 1
 	slotTTL   = 2 * time.Second

@@ -315,7 +315,7 @@ func (c *called) write(a *answer) {
 	case c.mode.how == waiting:
 		b.grant(c, a, false)
 	case a.decided.Granted:
-		b.grant(c, a, c.mode.lease == nil && !c.script.repeats)
+		b.grant(c, a, !c.script.repeats)
 	}
 }
 
@@ -326,7 +326,7 @@ func (b *book) grant(c *called, a *answer, exact bool) {
 		b.granted += a.permits
 	case exact:
 		b.grants = append(b.grants, audit.Grant{At: at, Decided: a.decided.Now, Permits: a.permits})
-	case c.mode.how == waiting || c.mode.lease != nil:
+	case c.mode.how == waiting:
 		b.spent = append(b.spent, audit.Spent{From: c.begun.Round(0), To: c.ended.Round(0), Permits: a.permits})
 	default:
 		b.spent = append(b.spent, audit.Spent{From: c.begun.Round(0), To: at, Permits: a.permits})

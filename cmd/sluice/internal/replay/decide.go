@@ -59,8 +59,9 @@ func (d *decider) limiter(m policy.Match) made {
 	if rates := d.rates[of.Rated]; rates != nil && m.Override == nil {
 		m.Rates = rates
 	}
-	l := made{Limiter: m.Limiter(d.limits), smallest: m.Rates[0].Permits}
-	for _, rate := range m.Rates {
+	enforced := m.Policy.Enforced(m.Rates)
+	l := made{Limiter: m.Limiter(d.limits), smallest: enforced[0].Permits}
+	for _, rate := range enforced {
 		l.smallest = min(l.smallest, rate.Permits)
 	}
 	d.limiters[of] = l

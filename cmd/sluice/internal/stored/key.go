@@ -4,7 +4,6 @@ package stored
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/sluice-redis/sluice"
@@ -17,7 +16,7 @@ type Key struct {
 	Limiter string
 	Subject string   // as the caller named it, with %XX decoded
 	Code    string   // script and layout number, such as "ll1"
-	Parts   []string // sr1: slice and lease age; tb1: "all", or "by" and the client
+	Parts   []string // tb1: "all", or "by" and the client
 }
 
 // ParseKey parses a key. It returns false if none of our scripts has such keys.
@@ -66,16 +65,6 @@ func (k Key) IsRing() bool { return k.Code == sliceRing }
 // IsID reports whether the key holds what a budget was charged for one of its ids. ParseKey returns it with false: it
 // is not a limiter of its own, the ring is.
 func (k Key) IsID() bool { return k.Code == budgetID }
-
-// LeaseAge returns how long after they were counted the permits of a ring may be spent, in microseconds. It is 0 for a
-// ring without leases, and if the key does not say.
-func (k Key) LeaseAge() int64 {
-	if !k.IsRing() || len(k.Parts) != 1 {
-		return 0
-	}
-	age, _ := strconv.ParseInt(k.Parts[0], 10, 64)
-	return age
-}
 
 // IsConfig reports whether the key holds only a rate. Its permits are in other keys.
 func (k Key) IsConfig() bool { return k.Code == tokenBucket && len(k.Parts) == 0 }

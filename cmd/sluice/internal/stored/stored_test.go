@@ -105,18 +105,6 @@ func TestTokenBucketKeys(t *testing.T) {
 	}
 }
 
-func TestLeaseAge(t *testing.T) {
-	tests := map[string]int64{
-		"sr1": 0, "sr1:250000": 250_000, "sr1:old": 0, "sr1:250000:1": 0, "tb1:by:250000": 0,
-	}
-	for tail, want := range tests {
-		key := parsed(t, "sluice:a:{s}:"+tail)[0]
-		if got := key.LeaseAge(); got != want || key.IsRing() && key.Client() != "" {
-			t.Errorf("%s: %d, want %d; client %q", tail, got, want, key.Client())
-		}
-	}
-}
-
 // charge is permits granted for a time.
 type charge struct{ at, permits int64 }
 
