@@ -52,7 +52,7 @@ local permits = integer(ARGV[2], 0, 1000000000)
 if not permits then return redis.error_reply("BADARG permits: want 0..1000000000") end
 local unknown = integer(ARGV[3], 0, 1)
 if not unknown then return redis.error_reply("BADARG unknown: want 0..1") end
-local slices, sizes = {}, {}
+local slices, sizes = {nil, nil}, {nil, nil} -- room for two: growing is slow
 for i = 1, #KEYS - 1 do
   local slice_i = integer(ARGV[2 * i + 2], 1000, 86400000000)
   if not slice_i then return redis.error_reply("BADARG slice_" .. i .. ": want 1000..86400000000") end
@@ -176,7 +176,7 @@ end
 -- Takes rings, slices, sizes, now. Gives for each window: its time, the slices since the last charge (gaps), the
 -- total before its oldest slice (oldests) and what it holds (counts). Every ring is read before one is written.
 local wrap = 281474976710656 -- 2^48: of totals, only the differences count
-local times, gaps, oldests, counts = {}, {}, {}, {}
+local times, gaps, oldests, counts = {nil, nil}, {nil, nil}, {nil, nil}, {nil, nil}
 for i = 1, #slices do
   local slice, size = slices[i], sizes[i]
   local header = redis.pcall("GETRANGE", rings[i], "0", "18")
@@ -203,14 +203,15 @@ for i = 1, #slices do
   times[i], gaps[i], oldests[i], counts[i] = time, gap, oldest, count
 end
 -- END
-local charge = permits - estimate
+local charge, before = permits - estimate, {unpack(counts)}
 if charge > 0 then
   -- PART ring_charge: printed by make generate
   -- Takes charge, rings, slices, sizes, now, and what ring_read gives. Charges every window, or none if Redis refuses
   -- a command: first what changes no decision, then SETRANGE alone, which Redis refuses at once or not at all.
   for i = 1, #slices do
-    local gap, slice, size = gaps[i], slices[i], sizes[i]
+    local gap = gaps[i]
     if gap > 0 then
+      local slice, size = slices[i], sizes[i]
       -- 1 ms late, for servers whose clock for expiry is behind TIME. As text: Redis 7.2 prints some as 1e+9.
       local expires = math.ceil((times[i] - times[i] % slice + size * slice) / 1000) + 1
       if gap < size then
@@ -232,19 +233,20 @@ if charge > 0 then
       redis.call("SETRANGE", rings[i], string.format("%d", 19 + 6 * index), string.rep(cell, to_end))
       if gap > to_end then redis.call("SETRANGE", rings[i], "19", string.rep(cell, gap - to_end)) end
     end
-    local charged = count + charge
-    if charged > 10000000000000 then charged = 10000000000000 end
-    redis.call("SETRANGE", rings[i], "0", struct.pack(">I7I6I6", times[i], (oldest + charged) % wrap, oldest))
+    count = count + charge
+    if count > 10000000000000 then count = 10000000000000 end
+    redis.call("SETRANGE", rings[i], "0", struct.pack(">I7I6I6", times[i], (oldest + count) % wrap, oldest))
+    counts[i] = count
   end
   -- END
 end
 local mark = struct.pack(">I7I4", moment, 2 * permits + 1)
 -- PART ring_mark: printed by make generate
--- Takes id, mark, ttl, charge, rings, and what ring_read gives. Writes the id behind the charge. If that is refused,
--- the totals fall back; the rings stay moved on to the current slices, which changes no count.
+-- Takes id, mark, ttl, charge, before (the counts before the charge), rings, and what ring_read gives. Writes the id.
+-- If that is refused, the totals fall back; the rings stay moved on to the current slices, which changes no count.
 local marked = redis.pcall("SET", id, mark, "PX", string.format("%.0f", math.ceil(ttl / 1000) + 1))
 for i = 1, marked.err and charge > 0 and #slices or 0 do
-  redis.call("SETRANGE", rings[i], "7", struct.pack(">I6", (oldests[i] + counts[i]) % wrap))
+  redis.call("SETRANGE", rings[i], "7", struct.pack(">I6", (oldests[i] + before[i]) % wrap))
 end
 if marked.err then return marked end
 -- END

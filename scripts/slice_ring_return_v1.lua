@@ -43,7 +43,7 @@ local moment = integer(ARGV[1], 0, 9007199254740991)
 if not moment then return redis.error_reply("BADARG moment: want 0..9007199254740991") end
 local permits = integer(ARGV[2], 1, 1000000000)
 if not permits then return redis.error_reply("BADARG permits: want 1..1000000000") end
-local slices, sizes = {}, {}
+local slices, sizes = {nil, nil}, {nil, nil} -- room for two: growing is slow
 for i = 1, #KEYS do
   local slice_i = integer(ARGV[2 * i + 1], 1000, 86400000000)
   if not slice_i then return redis.error_reply("BADARG slice_" .. i .. ": want 1000..86400000000") end

@@ -53,7 +53,7 @@ local permits = integer(ARGV[1], 0, 1000000000)
 if not permits then return redis.error_reply("BADARG permits: want 0..1000000000") end
 local reported = integer(ARGV[2], 0, 1000000000)
 if not reported then return redis.error_reply("BADARG reported: want 0..1000000000") end
-local slices, sizes, limits = {}, {}, {}
+local slices, sizes, limits = {nil, nil}, {nil, nil}, {nil, nil} -- room for two: growing is slow
 for i = 1, #KEYS do
   local slice_i = integer(ARGV[3 * i], 1000, 86400000000)
   if not slice_i then return redis.error_reply("BADARG slice_" .. i .. ": want 1000..86400000000") end
@@ -95,12 +95,12 @@ local struct = rawget(_G, "struct") or {
   end,
 }
 -- END
--- MANY: slice_ring_many_v1 repeats what follows for 1..32 keys.
+-- MANY: slice_ring_many_v1 repeats what follows for 1..16 keys.
 -- PART ring_read: printed by make generate
 -- Takes rings, slices, sizes, now. Gives for each window: its time, the slices since the last charge (gaps), the
 -- total before its oldest slice (oldests) and what it holds (counts). Every ring is read before one is written.
 local wrap = 281474976710656 -- 2^48: of totals, only the differences count
-local times, gaps, oldests, counts = {}, {}, {}, {}
+local times, gaps, oldests, counts = {nil, nil}, {nil, nil}, {nil, nil}, {nil, nil}
 for i = 1, #slices do
   local slice, size = slices[i], sizes[i]
   local header = redis.pcall("GETRANGE", rings[i], "0", "18")
@@ -165,8 +165,9 @@ if charge > 0 then
   -- Takes charge, rings, slices, sizes, now, and what ring_read gives. Charges every window, or none if Redis refuses
   -- a command: first what changes no decision, then SETRANGE alone, which Redis refuses at once or not at all.
   for i = 1, #slices do
-    local gap, slice, size = gaps[i], slices[i], sizes[i]
+    local gap = gaps[i]
     if gap > 0 then
+      local slice, size = slices[i], sizes[i]
       -- 1 ms late, for servers whose clock for expiry is behind TIME. As text: Redis 7.2 prints some as 1e+9.
       local expires = math.ceil((times[i] - times[i] % slice + size * slice) / 1000) + 1
       if gap < size then
@@ -188,13 +189,12 @@ if charge > 0 then
       redis.call("SETRANGE", rings[i], string.format("%d", 19 + 6 * index), string.rep(cell, to_end))
       if gap > to_end then redis.call("SETRANGE", rings[i], "19", string.rep(cell, gap - to_end)) end
     end
-    local charged = count + charge
-    if charged > 10000000000000 then charged = 10000000000000 end
-    redis.call("SETRANGE", rings[i], "0", struct.pack(">I7I6I6", times[i], (oldest + charged) % wrap, oldest))
+    count = count + charge
+    if count > 10000000000000 then count = 10000000000000 end
+    redis.call("SETRANGE", rings[i], "0", struct.pack(">I7I6I6", times[i], (oldest + count) % wrap, oldest))
+    counts[i] = count
   end
   -- END
   remaining, reset_after = remaining - granted, reset_charged
-  for i = 1, #counts do counts[i] = math.min(counts[i] + charge, 10000000000000) end
 end
-
 return {granted, math.max(remaining, 0), math.floor(wait), math.floor(reset_after), now, unpack(counts)}
