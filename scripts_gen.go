@@ -11,8 +11,8 @@ func All() []Script {
 
 // The SHA1 of each script, by which EVALSHA calls it.
 const (
-	BudgetSettleV1SHA1       = "d1c365ffa2145dd640187ed25bbae49e2e82cbda"
-	BudgetV1SHA1             = "77f729d6a2a23471054578401214305462108cd9"
+	BudgetSettleV1SHA1       = "d6d0be58ac8d7f40fe0efb9897af5f20b0041b33"
+	BudgetV1SHA1             = "1c44900672a0feac83cf0f1e9170fb5b2dae8685"
 	ConcurrencyReleaseV1SHA1 = "9c173db23fb76519d0c2144cd8f3479a2fc3d6b0"
 	ConcurrencyV1SHA1        = "1fcdb50b8814e0df35d9a406d60edf29157879c1"
 	GCRAManyV1SHA1           = "3c3075e37986b5aff240871a7f5a9e76370e99ba"
@@ -20,9 +20,9 @@ const (
 	ListLogManyV1SHA1        = "b0e2ddb75f5ae98e084c013c2e83cd2be488ced0"
 	ListLogReturnV1SHA1      = "e95e7093ae83a53c8f9898e0f46b2417c696b462"
 	ListLogV1SHA1            = "81c1f896af8bfb560ecadcd55347f63e997736a5"
-	SliceRingManyV1SHA1      = "303bb29173bca473d2d894e9d3ba90e3a94f9e17"
+	SliceRingManyV1SHA1      = "2a8eb2dd3d2496f32a7451478cd12c47f5eec6c0"
 	SliceRingReturnV1SHA1    = "3cbdf2a85ee58fa7e98f17121bf0e9a93126cd88"
-	SliceRingV1SHA1          = "2468e2af2dd3cd90b022ebd6a3b014cd9be2e2e2"
+	SliceRingV1SHA1          = "ad0b33358efaa4737b71fb754c75e3a57fda5a83"
 	TokenBucketSetV1SHA1     = "efa8b26406fc5dc6ac26e5dd4908c6b894a16c1a"
 	TokenBucketV1SHA1        = "f837e19758133f206317aa70e8cd2ef7209ee67a"
 	ZSetLogReturnV1SHA1      = "06ea782f1acdb5851b30daf044879eecf265e722"
@@ -792,7 +792,7 @@ func ZSetLogV1() Script {
 // of them.
 func Libraries() []Library {
 	return []Library{
-		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "3a281e704dc6b0d5ec96e96663a0a28cde49cef3", Source: sluiceV1Source},
+		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "22dbf15f7dd5c1ef5417a1998d768e7a3ea4b295", Source: sluiceV1Source},
 	}
 }
 

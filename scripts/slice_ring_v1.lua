@@ -143,15 +143,15 @@ for i = #slices, 1, -1 do
     -- From slice free on the window holds no more than room, from slice full on it does. The later the slice, the
     -- less: halving moves the two towards each other. The caller waits until free is the window's oldest slice.
     local current = begins / slice
-    local full, free, charged = current - size + 1, current + 1, current - gaps[i] -- charged: the last slice that was
-    local total = oldests[i] + math.min(count, 10000000000000)
+    local full, free, last_charged = current - size + 1, current + 1, current - gaps[i]
+    local total = oldests[i] + math.min(count, 10000000000000) -- with the report
     local cells = redis.call("GETRANGE", rings[i], "19", "-1")
     if #cells < 6 * size and gaps[i] < size then
       return redis.error_reply("BADSTATE ring_" .. i .. ": want 19 bytes and its cells")
     end
     while free - full > 1 do
       local middle, before = math.floor((full + free) / 2), oldests[i] + counts[i]
-      if middle <= charged then before = struct.unpack(">I6", cells, 6 * (middle % size) + 1) end
+      if middle <= last_charged then before = struct.unpack(">I6", cells, 6 * (middle % size) + 1) end
       if (total - before) % wrap > room then full = middle else free = middle end
     end
     wait = math.max(wait, (free + size - 1) * slice - now)
@@ -183,8 +183,8 @@ if charge > 0 then
     -- The gap: the slices that were skipped, and the current one, begin with the total so far. They are written in
     -- one piece or, across the end, in two.
     if gap > 0 and gap < size then
-      local cell, index = struct.pack(">I6", (oldest + count) % wrap), 0
-      index = ((times[i] - times[i] % slices[i]) / slices[i] - gap + 1) % size
+      local cell = struct.pack(">I6", (oldest + count) % wrap)
+      local index = ((times[i] - times[i] % slices[i]) / slices[i] - gap + 1) % size
       local to_end = math.min(gap, size - index)
       redis.call("SETRANGE", rings[i], string.format("%d", 19 + 6 * index), string.rep(cell, to_end))
       if gap > to_end then redis.call("SETRANGE", rings[i], "19", string.rep(cell, gap - to_end)) end

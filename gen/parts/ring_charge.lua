@@ -19,8 +19,8 @@ for i = 1, #slices do
   -- The gap: the slices that were skipped, and the current one, begin with the total so far. They are written in
   -- one piece or, across the end, in two.
   if gap > 0 and gap < size then
-    local cell, index = struct.pack(">I6", (oldest + count) % wrap), 0
-    index = ((times[i] - times[i] % slices[i]) / slices[i] - gap + 1) % size
+    local cell = struct.pack(">I6", (oldest + count) % wrap)
+    local index = ((times[i] - times[i] % slices[i]) / slices[i] - gap + 1) % size
     local to_end = math.min(gap, size - index)
     redis.call("SETRANGE", rings[i], string.format("%d", 19 + 6 * index), string.rep(cell, to_end))
     if gap > to_end then redis.call("SETRANGE", rings[i], "19", string.rep(cell, gap - to_end)) end
