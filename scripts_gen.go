@@ -11,7 +11,7 @@ func All() []Script {
 
 // The SHA1 of each script, by which EVALSHA calls it.
 const (
-	BudgetSettleV1SHA1       = "d6d0be58ac8d7f40fe0efb9897af5f20b0041b33"
+	BudgetSettleV1SHA1       = "231fcfa6c9b17030b088e545883a1edf3380322e"
 	BudgetV1SHA1             = "1c44900672a0feac83cf0f1e9170fb5b2dae8685"
 	ConcurrencyReleaseV1SHA1 = "9c173db23fb76519d0c2144cd8f3479a2fc3d6b0"
 	ConcurrencyV1SHA1        = "1fcdb50b8814e0df35d9a406d60edf29157879c1"
@@ -21,7 +21,7 @@ const (
 	ListLogReturnV1SHA1      = "e95e7093ae83a53c8f9898e0f46b2417c696b462"
 	ListLogV1SHA1            = "81c1f896af8bfb560ecadcd55347f63e997736a5"
 	SliceRingManyV1SHA1      = "2a8eb2dd3d2496f32a7451478cd12c47f5eec6c0"
-	SliceRingReturnV1SHA1    = "3cbdf2a85ee58fa7e98f17121bf0e9a93126cd88"
+	SliceRingReturnV1SHA1    = "c74a941214c3e0dcf686cec44bda2135121e6f05"
 	SliceRingV1SHA1          = "ad0b33358efaa4737b71fb754c75e3a57fda5a83"
 	TokenBucketSetV1SHA1     = "efa8b26406fc5dc6ac26e5dd4908c6b894a16c1a"
 	TokenBucketV1SHA1        = "f837e19758133f206317aa70e8cd2ef7209ee67a"
@@ -792,7 +792,7 @@ func ZSetLogV1() Script {
 // of them.
 func Libraries() []Library {
 	return []Library{
-		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "22dbf15f7dd5c1ef5417a1998d768e7a3ea4b295", Source: sluiceV1Source},
+		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "9012514aacdefce75e953f86efe425924062b30b", Source: sluiceV1Source},
 	}
 }
 
