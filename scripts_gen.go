@@ -11,20 +11,20 @@ func All() []Script {
 
 // The SHA1 of each script, by which EVALSHA calls it.
 const (
-	BudgetSettleV1SHA1       = "231fcfa6c9b17030b088e545883a1edf3380322e"
-	BudgetV1SHA1             = "1c44900672a0feac83cf0f1e9170fb5b2dae8685"
+	BudgetSettleV1SHA1       = "0785fb5bb8e4bd06167e0eb87ef14f2e3763d206"
+	BudgetV1SHA1             = "0a79450b5263a78ec6aa9a88dd9fa4da43ae3875"
 	ConcurrencyReleaseV1SHA1 = "9c173db23fb76519d0c2144cd8f3479a2fc3d6b0"
 	ConcurrencyV1SHA1        = "1fcdb50b8814e0df35d9a406d60edf29157879c1"
-	GCRAManyV1SHA1           = "3c3075e37986b5aff240871a7f5a9e76370e99ba"
-	GCRAV1SHA1               = "40410124408009d54f26392a0f29f6f7dc229cf7"
+	GCRAManyV1SHA1           = "843bd5bead460cd8eedd138ecc2651fc7d2782f0"
+	GCRAV1SHA1               = "a806bdb417e40079d1294692f823c8253cbbf06b"
 	ListLogManyV1SHA1        = "b0e2ddb75f5ae98e084c013c2e83cd2be488ced0"
 	ListLogReturnV1SHA1      = "e95e7093ae83a53c8f9898e0f46b2417c696b462"
 	ListLogV1SHA1            = "81c1f896af8bfb560ecadcd55347f63e997736a5"
-	SliceRingManyV1SHA1      = "2a8eb2dd3d2496f32a7451478cd12c47f5eec6c0"
-	SliceRingReturnV1SHA1    = "c74a941214c3e0dcf686cec44bda2135121e6f05"
-	SliceRingV1SHA1          = "ad0b33358efaa4737b71fb754c75e3a57fda5a83"
+	SliceRingManyV1SHA1      = "c202ce567163b06a517e87cccad2ba447bcfee28"
+	SliceRingReturnV1SHA1    = "9d2cb017a1d81f00a62df5c450741d01184ff4ad"
+	SliceRingV1SHA1          = "7d67682f28b8eec343d31df2168a51e296b16706"
 	TokenBucketSetV1SHA1     = "efa8b26406fc5dc6ac26e5dd4908c6b894a16c1a"
-	TokenBucketV1SHA1        = "f837e19758133f206317aa70e8cd2ef7209ee67a"
+	TokenBucketV1SHA1        = "a4e0b43c1b33060fa3023af27209f5da59b2a14e"
 	ZSetLogReturnV1SHA1      = "06ea782f1acdb5851b30daf044879eecf265e722"
 	ZSetLogV1SHA1            = "cc314c4fab284a8862e573c15d34e132686cf2fc"
 )
@@ -792,7 +792,7 @@ func ZSetLogV1() Script {
 // of them.
 func Libraries() []Library {
 	return []Library{
-		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "9012514aacdefce75e953f86efe425924062b30b", Source: sluiceV1Source},
+		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "0aae6c7982c1682e4762e0236816d2a82a4353c5", Source: sluiceV1Source},
 	}
 }
 

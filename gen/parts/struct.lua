@@ -5,7 +5,7 @@ local struct = rawget(_G, "struct") or {
     local bytes, numbers = "", {...}
     for width in format:gmatch("%d") do
       local n, field = table.remove(numbers, 1), ""
-      for _ = 1, tonumber(width) do n, field = math.floor(n / 256), string.char(n % 256) .. field end
+      for _ = 1, tonumber(width) do field, n = string.char(n % 256) .. field, math.floor(n / 256) end
       bytes = bytes .. field
     end
     return bytes

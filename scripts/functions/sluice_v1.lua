@@ -85,7 +85,7 @@ local struct = rawget(_G, "struct") or {
     local bytes, numbers = "", {...}
     for width in format:gmatch("%d") do
       local n, field = table.remove(numbers, 1), ""
-      for _ = 1, tonumber(width) do n, field = math.floor(n / 256), string.char(n % 256) .. field end
+      for _ = 1, tonumber(width) do field, n = string.char(n % 256) .. field, math.floor(n / 256) end
       bytes = bytes .. field
     end
     return bytes
@@ -348,7 +348,7 @@ local struct = rawget(_G, "struct") or {
     local bytes, numbers = "", {...}
     for width in format:gmatch("%d") do
       local n, field = table.remove(numbers, 1), ""
-      for _ = 1, tonumber(width) do n, field = math.floor(n / 256), string.char(n % 256) .. field end
+      for _ = 1, tonumber(width) do field, n = string.char(n % 256) .. field, math.floor(n / 256) end
       bytes = bytes .. field
     end
     return bytes
@@ -787,7 +787,7 @@ local struct = rawget(_G, "struct") or {
     local bytes, numbers = "", {...}
     for width in format:gmatch("%d") do
       local n, field = table.remove(numbers, 1), ""
-      for _ = 1, tonumber(width) do n, field = math.floor(n / 256), string.char(n % 256) .. field end
+      for _ = 1, tonumber(width) do field, n = string.char(n % 256) .. field, math.floor(n / 256) end
       bytes = bytes .. field
     end
     return bytes
@@ -1002,7 +1002,7 @@ local struct = rawget(_G, "struct") or {
     local bytes, numbers = "", {...}
     for width in format:gmatch("%d") do
       local n, field = table.remove(numbers, 1), ""
-      for _ = 1, tonumber(width) do n, field = math.floor(n / 256), string.char(n % 256) .. field end
+      for _ = 1, tonumber(width) do field, n = string.char(n % 256) .. field, math.floor(n / 256) end
       bytes = bytes .. field
     end
     return bytes
@@ -1682,7 +1682,7 @@ local struct = rawget(_G, "struct") or {
     local bytes, numbers = "", {...}
     for width in format:gmatch("%d") do
       local n, field = table.remove(numbers, 1), ""
-      for _ = 1, tonumber(width) do n, field = math.floor(n / 256), string.char(n % 256) .. field end
+      for _ = 1, tonumber(width) do field, n = string.char(n % 256) .. field, math.floor(n / 256) end
       bytes = bytes .. field
     end
     return bytes
@@ -1889,7 +1889,7 @@ local struct = rawget(_G, "struct") or {
     local bytes, numbers = "", {...}
     for width in format:gmatch("%d") do
       local n, field = table.remove(numbers, 1), ""
-      for _ = 1, tonumber(width) do n, field = math.floor(n / 256), string.char(n % 256) .. field end
+      for _ = 1, tonumber(width) do field, n = string.char(n % 256) .. field, math.floor(n / 256) end
       bytes = bytes .. field
     end
     return bytes
@@ -2043,7 +2043,7 @@ local struct = rawget(_G, "struct") or {
     local bytes, numbers = "", {...}
     for width in format:gmatch("%d") do
       local n, field = table.remove(numbers, 1), ""
-      for _ = 1, tonumber(width) do n, field = math.floor(n / 256), string.char(n % 256) .. field end
+      for _ = 1, tonumber(width) do field, n = string.char(n % 256) .. field, math.floor(n / 256) end
       bytes = bytes .. field
     end
     return bytes
@@ -2333,7 +2333,7 @@ local struct = rawget(_G, "struct") or {
     local bytes, numbers = "", {...}
     for width in format:gmatch("%d") do
       local n, field = table.remove(numbers, 1), ""
-      for _ = 1, tonumber(width) do n, field = math.floor(n / 256), string.char(n % 256) .. field end
+      for _ = 1, tonumber(width) do field, n = string.char(n % 256) .. field, math.floor(n / 256) end
       bytes = bytes .. field
     end
     return bytes
