@@ -77,21 +77,14 @@ func ownChecks(script *sluice.Script) []check {
 		&sliceRingV1Script: {
 			{"expiry", checkEveryKeyExpires},
 			{"later grants", sliceRingV1.checkLaterGrantsProlong},
-			{"gaps", sliceRingV1.checkRingGapEnds},
-			{"truncated", sliceRingV1.checkRingTruncatedStateEnds},
-			{"damaged", sliceRingV1.checkRingDamagedStateEnds},
-			{"searches", sliceRingV1.checkRingSearchEnds},
-			{"links", sliceRingV1.checkRingDamagedLinks},
+			{"waits", checkWaits},
+			{"gaps", sliceRingV1.checkRingGaps},
+			{"damaged", sliceRingV1.checkRingDamage},
 			{"struct", sliceRingV1.checkPacksWithStruct},
 		},
-		&sliceRingReportV1Script: {
-			{"expiry", checkEveryKeyExpires},
-			{"later grants", sliceRingReportV1.checkLaterGrantsProlong},
-			{"searches", sliceRingReportV1.checkRingSearchEnds},
-			{"struct", sliceRingReportV1.checkPacksWithStruct},
-		},
 		&sliceRingReturnV1Script: {
-			{"damaged", checkReturnToDamagedRingEnds},
+			{"expiry", checkReturnsKeepTheExpiry},
+			{"damaged", checkReturnsToDamage(&sliceRingReturnV1Script, "4102444803000000", "2", "1000000", "4")},
 		},
 		&listLogReturnV1Script: {
 			{"expiry", checkListReturnLowersExpiry},
@@ -102,15 +95,14 @@ func ownChecks(script *sluice.Script) []check {
 		},
 		&budgetV1Script: {
 			{"expiry", checkIDExpires},
-			{"later charges", checkChargesProlong(chargeByBudget)},
-			{"damaged", checkBudgetOfDamagedRingEnds(&budgetV1Script, "9000000", "2", "1000", "9", "5")},
+			{"later charges", budgetV1.checkLaterGrantsProlong},
 			{"struct", budgetV1.checkPacksWithStruct},
 		},
 		&budgetSettleV1Script: {
 			{"expiry", checkIDExpires},
-			{"later charges", checkChargesProlong(chargeBySettle)},
-			{"damaged", checkBudgetOfDamagedRingEnds(&budgetSettleV1Script, "9000000", "1", "1", "1000", "9")},
-			{"damaged, charged", checkBudgetOfDamagedRingEnds(&budgetSettleV1Script, "9000000", "3", "1", "1000", "4")},
+			{"later charges", budgetSettleV1.checkLaterGrantsProlong},
+			{"damaged", checkReturnsToDamage(&budgetSettleV1Script, "9000000", "1", "1", "1000000", "4")},
+			{"damaged, charged", checkReturnsToDamage(&budgetSettleV1Script, "9000000", "3", "1", "1000000", "4")},
 			{"struct", budgetSettleV1.checkPacksWithStruct},
 		},
 		&tokenBucketV1Script: {
@@ -151,26 +143,10 @@ func ownChecks(script *sluice.Script) []check {
 		&sliceRingManyV1Script: {
 			{"expiry", checkEveryKeyExpires},
 			{"later grants", sliceRingManyV1.checkLaterGrantsProlong},
-			{"gaps", sliceRingManyV1.checkRingGapEnds},
-			{"truncated", sliceRingManyV1.checkRingTruncatedStateEnds},
-			{"damaged", sliceRingManyV1.checkRingDamagedStateEnds},
-			{"searches", sliceRingManyV1.checkRingSearchEnds},
-			{"links", sliceRingManyV1.checkRingDamagedLinks},
+			{"gaps", sliceRingManyV1.checkRingGaps},
+			{"damaged", sliceRingManyV1.checkRingDamage},
 			{"struct", sliceRingManyV1.checkPacksWithStruct},
 			{"most keys", sliceRingManyV1.checkMostKeys},
-			{"bounded work", sliceRingManyV1.checkRingWorkEnds},
-		},
-		&sliceRingReportManyV1Script: {
-			{"expiry", checkEveryKeyExpires},
-			{"later grants", sliceRingReportManyV1.checkLaterGrantsProlong},
-			{"gaps", sliceRingReportManyV1.checkRingGapEnds},
-			{"truncated", sliceRingReportManyV1.checkRingTruncatedStateEnds},
-			{"damaged", sliceRingReportManyV1.checkRingDamagedStateEnds},
-			{"searches", sliceRingReportManyV1.checkRingSearchEnds},
-			{"links", sliceRingReportManyV1.checkRingDamagedLinks},
-			{"struct", sliceRingReportManyV1.checkPacksWithStruct},
-			{"most keys", sliceRingReportManyV1.checkMostKeys},
-			{"bounded work", sliceRingReportManyV1.checkRingWorkEnds},
 		},
 	}[script]
 }
@@ -207,8 +183,6 @@ func (tab table) checkPacksWithStruct(t testing.TB) {
 	case &gcraV1Script, &gcraManyV1Script:
 		grant, look = "1000 10s 10 1 0", "1000 10s 10 0 0"
 	case &sliceRingV1Script, &sliceRingManyV1Script:
-		grant, look = "1 1s 3 1000", "0 1s 3 1000"
-	case &sliceRingReportV1Script, &sliceRingReportManyV1Script:
 		grant, look = "1 0 1s 3 1000", "0 0 1s 3 1000"
 	case &budgetV1Script:
 		grant, look = "1h 1 1s 3 1000", "1h 0 1s 3 1000"
@@ -217,7 +191,8 @@ func (tab table) checkPacksWithStruct(t testing.TB) {
 	}
 	instructions := func(h *harness, do string) int {
 		h.setTime(epoch)
-		return h.result(tab.script, false, tab.keys, tab.arguments(do)).Instructions
+		keys, args := tab.asked(do)
+		return h.result(tab.script, false, keys, args).Instructions
 	}
 	with, byHand := startHarness(t, false), startLikeMiniredis(t, false)
 	// The first call packs, the second reads as well, and the look only reads.
@@ -234,7 +209,7 @@ func (tab table) checkPacksWithStruct(t testing.TB) {
 var tables = []table{
 	zsetLogV1, listLogV1, sliceRingV1, tokenBucketV1, tokenBucketSetV1, gcraV1, sliceRingReturnV1, listLogReturnV1,
 	zsetLogReturnV1, budgetV1, budgetSettleV1, concurrencyV1, concurrencyReleaseV1, gcraManyV1, listLogManyV1,
-	sliceRingManyV1, sliceRingReportV1, sliceRingReportManyV1,
+	sliceRingManyV1,
 }
 
 // Every script is in every list that tests take their cases from. Scripts that grant nothing have no model subject of

@@ -2,7 +2,6 @@ package scripttest_test
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
@@ -44,10 +43,6 @@ func costsOf(script *sluice.Script) []cost {
 		&gcraManyV1Script:           gcraManyV1Costs,
 		&listLogManyV1Script:        listLogManyV1Costs,
 		&sliceRingManyV1Script:      sliceRingManyV1Costs,
-		&sliceRingReportV1Script:    sliceRingReportV1Costs,
-		&sliceRingReportManyV1Script: append(sliceRingReportV1Costs,
-			cost{"three keys", after("0s $2 1 0 1s 3 1"),
-				line{"0s", "$1 $2 $3 0 1 1 1 1s 3 1", "TIME GETRANGE EXISTS SET GETRANGE SETRANGE GETRANGE EXISTS SET"}}),
 	}[script]
 }
 
@@ -113,62 +108,41 @@ var zsetLogV1Costs = costsWithIDs([]cost{
 })
 
 var sliceRingV1Costs = []cost{
-	{"the first look", nil, line{"0s", "0 1s 3 2", "TIME GETRANGE EXISTS"}},
-	{"the first grant", nil, line{"0s", "1 1s 3 2", "TIME GETRANGE EXISTS SET"}},
-	{"a grant in the same slice", after("0s 1 1s 3 2"), line{"0s", "1 1s 3 2", "TIME GETRANGE SETRANGE"}},
-	{"a grant in the next slice", after("0s 1 1s 3 2"), line{"1s", "1 1s 3 2", "TIME GETRANGE*2 PEXPIREAT SETRANGE*2"}},
-	{"a gap across the end of the ring", after("1s 1 1s 3 2"),
-		line{"3s", "1 1s 3 2", "TIME GETRANGE*2 PEXPIREAT SETRANGE*3"}},
-	{"a gap that ends with the ring", after("0s 1 1s 3 2"),
-		line{"2s", "1 1s 3 2", "TIME GETRANGE*2 PEXPIREAT SETRANGE*2"}},
-	{"a wider window in the same slice", after("0s 1 1s 3 2"), line{"0s", "1 1s 5 2", "TIME GETRANGE*3 SET"}},
-	{"two windows", after("0s 1 1s 3 2 1s 5 9"), line{"0s", "1 1s 3 2 1s 5 9", "TIME GETRANGE SETRANGE"}},
-	{"denied, filled at once", after("0s 2 1s 64 2"), line{"0s", "1 1s 64 2", "TIME GETRANGE"}},
-	{"denied, filled at once in the middle of the ring", after("30s 2 1s 64 2"),
-		line{"50s", "1 1s 64 2", "TIME GETRANGE*2"}},
-	{"denied, filled at once, further on than a link says", after("4200s 1 1s 4200 1"),
-		line{"4200s", "1 1s 4200 1", "TIME GETRANGE*2"}},
-	{"denied, with room at the next move", after("0s 1 1s 64 2", "63s 1 1s 64 2"),
-		line{"63s", "1 1s 64 2", "TIME GETRANGE*2"}},
-	{"denied, with room at the eighth move, which is read along",
-		after("6s 1 1s 64 2", "63s 1 1s 64 2"),
-		line{"63s", "1 1s 64 2", "TIME GETRANGE*2"}},
-	{"denied, with room at the ninth move", after("7s 1 1s 64 2", "63s 1 1s 64 2"),
-		line{"63s", "1 1s 64 2", "TIME GETRANGE*2"}},
-	{"denied, with room at the last move but one", after("126s 1 1s 64 2", "127s 1 1s 64 2"),
-		line{"127s", "1 1s 64 2", "TIME GETRANGE*2"}},
-	{"denied, with room beyond the end of the ring", after("63s 1 1s 64 2", "80s 1 1s 64 2"),
-		line{"124s", "1 1s 64 2", "TIME GETRANGE*3"}},
-	{"denied, in the largest ring", after("0s 1 1s 10000 2", "9999s 1 1s 10000 2"),
-		line{"10000s", "1 1s 10000 1", "TIME GETRANGE*4"}},
-	{"denied, the first slice was emptied",
-		after("0s 1 1s 80 2", "20s 1 1s 80 2", "20s slice_ring_return @0s 1", "60s 1 1s 80 2"),
-		line{"79s", "1 1s 80 2", "TIME GETRANGE*3"}},
-	{"two windows that begin before the ring does", after("0s 1 1s 3 2"), line{"0s", "0 1s 5 2 1s 9 2", "TIME GETRANGE*3"}},
-	{"denied in two windows", after("16s 1 1s 80 2 1s 20 2", "95s 1 1s 80 2 1s 20 2"),
-		line{"95s", "2 1s 80 2 1s 20 2", "TIME GETRANGE*2"}},
-	{"denied one of what came evenly", evenRing(), line{"95s", "1 1s 80 10", "TIME GETRANGE*2"}},
-	{"denied three of what came evenly", evenRing(), line{"95s", "3 1s 80 10", "TIME GETRANGE*4"}},
-	{"denied four of what came evenly: it halves", evenRing(), line{"95s", "4 1s 80 10", "TIME GETRANGE*9"}},
-	{"denied all of what came evenly", evenRing(), line{"95s", "10 1s 80 10", "TIME GETRANGE*7"}},
-	{"denied one, under a tenth of the limit", evenRing(), line{"95s", "1 1s 80 1", "TIME GETRANGE*7"}},
-}
-
-// evenRing takes 10 permits, every 8 seconds from 16 s on.
-func evenRing() (lines []line) {
-	for i := range 10 {
-		lines = append(lines, line{fmt.Sprintf("%ds", 16+8*i), "1 1s 80 10", ""})
-	}
-	return lines
+	{"the first look", nil, line{"0s", "0 0 1s 3 2", "TIME GETRANGE"}},
+	{"the first grant", nil, line{"0s", "1 0 1s 3 2", "TIME GETRANGE SET SETRANGE"}},
+	{"a grant in the same slice", after("0s 1 0 1s 3 2"), line{"0s", "1 0 1s 3 2", "TIME GETRANGE SETRANGE"}},
+	{"a grant in the next slice", after("0s 1 0 1s 3 2"),
+		line{"1s", "1 0 1s 3 2", "TIME GETRANGE*2 PEXPIREAT SETRANGE*2"}},
+	{"a gap across the end of the ring", after("1s 1 0 1s 3 2"),
+		line{"3s", "1 0 1s 3 2", "TIME GETRANGE*2 PEXPIREAT SETRANGE*3"}},
+	{"a gap that ends with the ring", after("0s 1 0 1s 3 2"),
+		line{"2s", "1 0 1s 3 2", "TIME GETRANGE*2 PEXPIREAT SETRANGE*2"}},
+	{"a gap as long as the ring", after("0s 1 0 1s 3 2"), line{"3s", "1 0 1s 3 2", "TIME GETRANGE SET SETRANGE"}},
+	{"two windows, one of which is new", after("0s 1 0 1s 3 2"),
+		line{"0s", "1 0 1s 3 2 1s 5 9", "TIME GETRANGE*2 SET SETRANGE*2"}},
+	{"two windows in a new slice", after("0s 1 0 1s 3 2 1s 5 9"),
+		line{"1s", "1 0 1s 3 2 1s 5 9", "TIME GETRANGE*4 PEXPIREAT*2 SETRANGE*4"}},
+	{"a report", after("0s 2 0 1s 3 2"), line{"0s", "0 1 1s 3 2", "TIME GETRANGE*2 SETRANGE"}},
+	{"a report beside what is denied", after("0s 2 0 1s 3 2"), line{"0s", "1 1 1s 3 2", "TIME GETRANGE*2 SETRANGE"}},
+	{"denied", after("0s 2 0 1s 64 2"), line{"0s", "1 0 1s 64 2", "TIME GETRANGE*2"}},
+	{"denied in a new slice", after("0s 2 0 1s 64 2"), line{"9s", "1 0 1s 64 2", "TIME GETRANGE*3"}},
+	{"denied in two windows, the last of which waits longer", after("0s 2 0 1s 4 2 1s 64 2"),
+		line{"0s", "1 0 1s 4 2 1s 64 2", "TIME GETRANGE*3"}},
+	{"denied in two windows, the first of which waits longer", after("0s 2 0 1s 64 2 1s 4 2"),
+		line{"0s", "1 0 1s 64 2 1s 4 2", "TIME GETRANGE*4"}},
 }
 
 var sliceRingReturnV1Costs = []cost{
-	{"of a ring that is gone", nil, line{"0s", "@0s 1", "GETRANGE EXISTS"}},
-	{"of a slice that has left", after("3s slice_ring 1 1s 3 2"), line{"3s", "@0s 1", "GETRANGE"}},
-	{"of a slice that holds none", after("2s slice_ring 1 1s 3 2"), line{"2s", "@1s 1", "GETRANGE*2"}},
-	{"in the same slice", after("0s slice_ring 1 1s 3 2"), line{"0s", "@0s 1", "GETRANGE*2 SETRANGE"}},
-	{"across the end of the ring", after("2s slice_ring 1 1s 3 2", "3s slice_ring 1 1s 3 2"),
-		line{"3s", "@2s 1", "GETRANGE*3 SETRANGE*3"}},
+	{"of a ring that is gone", nil, line{"0s", "@0s 1 1s 3", "GETRANGE"}},
+	{"of a slice that has left", after("3s slice_ring 1 0 1s 3 2"), line{"3s", "@0s 1 1s 3", "GETRANGE"}},
+	{"of a slice that holds none", after("2s slice_ring 1 0 1s 3 2"), line{"2s", "@1s 1 1s 3", "GETRANGE*2"}},
+	{"in the same slice", after("0s slice_ring 1 0 1s 3 2"), line{"0s", "@0s 1 1s 3", "GETRANGE*2 SETRANGE"}},
+	{"in two windows", after("0s slice_ring 1 0 1s 3 2 1s 5 9"),
+		line{"0s", "@0s 1 1s 3 1s 5", "GETRANGE*4 SETRANGE*2"}},
+	{"a slice later", after("0s slice_ring 1 0 1s 3 2", "1s slice_ring 1 0 1s 3 2"),
+		line{"1s", "@0s 1 1s 3", "GETRANGE*2 SETRANGE*2"}},
+	{"across the end of the ring", after("2s slice_ring 1 0 1s 3 2", "3s slice_ring 1 0 1s 3 2"),
+		line{"3s", "@2s 1 1s 3", "GETRANGE*3 SETRANGE*3"}},
 }
 
 var listLogReturnV1Costs = []cost{
@@ -208,65 +182,40 @@ var zsetLogReturnV1Costs = []cost{
 		line{"0s", "a 500", "ZSCORE*18 ZRANGE ZREM"}},
 }
 
-var budgetV1Costs = append([]cost{
-	{"the first look", nil, line{"0s", "1h 0 1s 3 9", "TIME GETRANGE EXISTS"}},
-	{"the first grant", nil, line{"0s", "1h 1 1s 3 9", "TIME GETRANGE EXISTS GET SET*2"}},
+var budgetV1Costs = []cost{
+	{"the first look", nil, line{"0s", "1h 0 1s 3 9", "TIME GETRANGE"}},
+	{"the first grant", nil, line{"0s", "1h 1 1s 3 9", "TIME GETRANGE GET SET SETRANGE SET"}},
 	{"a grant in the same slice", after("0s #b 1h 1 1s 3 9"),
 		line{"0s", "1h 1 1s 3 9", "TIME GETRANGE GET SETRANGE SET"}},
 	{"a grant in the next slice", after("0s #b 1h 1 1s 3 9"),
-		line{"1s", "1h 1 1s 3 9", "TIME GETRANGE GET GETRANGE PEXPIREAT SETRANGE*2 SET"}},
-	{"a wider window in the same slice", after("0s #b 1h 1 1s 3 9"),
-		line{"0s", "1h 1 1s 5 9", "TIME GETRANGE GET GETRANGE*2 SET*2"}},
-	{"two windows that begin before the ring does", after("0s #b 1h 1 1s 3 2"),
-		line{"0s", "1h 0 1s 5 2 1s 9 2", "TIME GETRANGE*3"}},
-	{"denied", after("0s #b 1h 9 1s 3 9"), line{"0s", "1h 1 1s 3 9", "TIME GETRANGE GET"}},
+		line{"1s", "1h 1 1s 3 9", "TIME GETRANGE*2 GET PEXPIREAT SETRANGE*2 SET"}},
+	{"denied", after("0s #b 1h 9 1s 3 9"), line{"0s", "1h 1 1s 3 9", "TIME GETRANGE GET GETRANGE"}},
 	{"asked again", after("0s 1h 1 1s 3 9"), line{"0s", "1h 1 1s 3 9", "TIME GETRANGE GET"}},
 	{"asked again with other permits", after("0s 1h 1 1s 3 9"), line{"0s", "1h 2 1s 3 9", "TIME GETRANGE GET"}},
-}, searchesOfBudget()...)
-
-// searchesOfBudget are denials of slice_ring, which budget searches for as many reads, and one of the id.
-func searchesOfBudget() (costs []cost) {
-	for _, c := range sliceRingV1Costs {
-		if !strings.HasPrefix(c.name, "denied") {
-			continue
-		}
-		other := cost{name: "slice_ring: " + c.name, before: slices.Clone(c.before), call: c.call}
-		for i := range other.before {
-			if !strings.HasPrefix(c.before[i].do, "slice_ring") {
-				other.before[i].do = "slice_ring " + c.before[i].do
-			}
-		}
-		other.call.do = "1h " + c.call.do
-		reads := 1
-		_, _ = fmt.Sscanf(c.call.want, "TIME GETRANGE*%d", &reads)
-		other.call.want = strings.TrimSuffix(fmt.Sprintf("TIME GETRANGE GET GETRANGE*%d", reads-1), "*1")
-		other.call.want = strings.TrimSuffix(other.call.want, " GETRANGE*0")
-		costs = append(costs, other)
-	}
-	return costs
 }
 
 var budgetSettleV1Costs = []cost{
-	{"not known, and no ring", nil, line{"0s", "1h 1 0 1s 3", "TIME GETRANGE EXISTS GET"}},
-	{"not known", after("0s budget #b 1h 1 1s 3 9"), line{"0s", "1h 1 0 1s 3", "TIME GETRANGE GET"}},
-	{"settled before", after("0s 1h 1 1 1s 3"), line{"0s", "1h 2 1 1s 3", "TIME GETRANGE GET"}},
-	{"as estimated", after("0s budget 1h 1 1s 3 9"), line{"0s", "1h 1 0 1s 3", "TIME GETRANGE GET SET"}},
-	{"the first charge", nil, line{"0s", "1h 1 1 1s 3", "TIME GETRANGE EXISTS GET SET*2"}},
-	{"the first, of nothing", nil, line{"0s", "1h 0 1 1s 3", "TIME GETRANGE EXISTS GET SET"}},
+	{"not known", after("0s budget #b 1h 1 1s 3 9"), line{"0s", "1h 1 0 1s 3", "TIME GET"}},
+	{"settled before", after("0s 1h 1 1 1s 3"), line{"0s", "1h 2 1 1s 3", "TIME GET"}},
+	{"as estimated", after("0s budget 1h 1 1s 3 9"), line{"0s", "1h 1 0 1s 3", "TIME GET GETRANGE SET"}},
+	{"the first charge", nil, line{"0s", "1h 1 1 1s 3", "TIME GET GETRANGE SET SETRANGE SET"}},
+	{"the first, of nothing", nil, line{"0s", "1h 0 1 1s 3", "TIME GET GETRANGE SET"}},
 	{"a charge in the same slice", after("0s budget 1h 1 1s 3 9"),
-		line{"0s", "1h 2 0 1s 3", "TIME GETRANGE GET SETRANGE SET"}},
+		line{"0s", "1h 2 0 1s 3", "TIME GET GETRANGE SETRANGE SET"}},
 	{"a charge in the next slice", after("0s budget 1h 1 1s 3 9"),
-		line{"1s", "1h 2 0 1s 3", "TIME GETRANGE GET GETRANGE PEXPIREAT SETRANGE*2 SET"}},
+		line{"1s", "1h 2 0 1s 3", "TIME GET GETRANGE*2 PEXPIREAT SETRANGE*2 SET"}},
 	{"a refund in the same slice", after("0s budget 1h 2 1s 3 9"),
-		line{"0s", "1h 1 0 1s 3", "TIME GETRANGE GET GETRANGE SET SETRANGE"}},
+		line{"0s", "1h 1 0 1s 3", "TIME GET GETRANGE*2 SET SETRANGE"}},
 	{"a refund across the end of the ring", after("2s budget 1h 2 1s 3 9", "3s budget #b 1h 2 1s 3 9"),
-		line{"3s", "1h 1 0 1s 3", "TIME GETRANGE GET GETRANGE*2 SET SETRANGE*3"}},
+		line{"3s", "1h 1 0 1s 3", "TIME GET GETRANGE*3 SET SETRANGE*3"}},
 	{"a refund to a slice that has left", after("0s budget 1h 2 1s 3 9", "3s budget #b 1h 2 1s 3 9"),
-		line{"3s", "1h 1 0 1s 3", "TIME GETRANGE GET SET"}},
-	{"a refund when the ring is gone", after("0s budget 1h 2 1s 3 9", "0s !DEL $1"),
-		line{"0s", "1h 1 0 1s 3", "TIME GETRANGE EXISTS GET SET"}},
-	{"a refund to a slice that holds nothing", after("0s budget 1h 2 1s 3 9", "0s slice_ring_return @0s 2"),
-		line{"0s", "1h 1 0 1s 3", "TIME GETRANGE GET GETRANGE SET"}},
+		line{"3s", "1h 1 0 1s 3", "TIME GET GETRANGE SET"}},
+	{"a refund when the ring is gone", after("0s budget 1h 2 1s 3 9", "0s !DEL $1/1sx3"),
+		line{"0s", "1h 1 0 1s 3", "TIME GET GETRANGE SET"}},
+	{"a refund to a window that was not charged", after("0s budget 1h 2 1s 3 9"),
+		line{"0s", "1h 1 0 1s 4", "TIME GET GETRANGE SET"}},
+	{"a refund to a slice that holds nothing", after("0s budget 1h 2 1s 3 9", "0s slice_ring_return @0s 2 1s 3"),
+		line{"0s", "1h 1 0 1s 3", "TIME GET GETRANGE*2 SET"}},
 }
 
 var tokenBucketV1Costs = []cost{

@@ -2,6 +2,7 @@ package scripttest_test
 
 import (
 	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/sluice-redis/sluice"
@@ -26,14 +27,13 @@ func checkEveryKeyExpires(t testing.TB) {
 		{&gcraV1Script, gcraV1.keys, []string{"7", "1000000", "3", "1", "0"}, 142_858},
 		{&gcraV1Script, gcraV1.keys, []string{"10", "10000000", "5", "5", "0"}, 5_000_000},
 		{&gcraV1Script, gcraV1.keys, []string{"1000000", "1000", "1", "1", "0"}, 1},
-		{&sliceRingV1Script, sliceRingV1.keys, []string{"1", "1000000", "3", "2"}, 3_000_000},
-		{&sliceRingV1Script, sliceRingV1.keys, []string{"1", "1000000", "3", "2", "1000000", "7", "2"}, 7_000_000},
+		{&sliceRingV1Script, []string{"t:x:{u}:a"}, []string{"1", "0", "1000000", "3", "2"}, 3_000_000},
+		{&sliceRingV1Script, []string{"t:x:{u}:a"}, []string{"0", "9", "1000000", "7", "2"}, 7_000_000},
+		{&sliceRingV1Script, []string{"t:x:{u}:a", "t:x:{u}:b"}, []string{"1", "0", "1000000", "3", "2", "1500000", "2", "2"},
+			3_000_000},
 		{&gcraManyV1Script, []string{"t:x:{u}:a", "t:x:{u}:b"}, []string{"7", "1000000", "3", "1", "0"}, 142_858},
 		{&listLogManyV1Script, []string{"t:x:{u}:a", "t:x:{u}:b"}, []string{"3", "10600001", "1", "0"}, 10_600_001},
-		{&sliceRingReportV1Script, sliceRingV1.keys, []string{"0", "9", "1000000", "3", "2"}, 3_000_000},
-		{&sliceRingReportManyV1Script, []string{"t:x:{u}:a", "t:x:{u}:b"},
-			[]string{"0", "1", "2", "1000000", "3", "2"}, 3_000_000},
-		{&sliceRingManyV1Script, []string{"t:x:{u}:a", "t:x:{u}:b"}, []string{"1", "1000000", "3", "2"}, 3_000_000},
+		{&sliceRingManyV1Script, []string{"t:x:{u}:a", "t:x:{u}:b"}, []string{"1", "0", "1000000", "3", "2"}, 3_000_000},
 	} {
 		r := scripttest.Start(t)
 		r.SetTime(epoch)
@@ -70,28 +70,47 @@ func checkBookingsProlong(t testing.TB) {
 	assertTTL(t, r, listLogV1.keys[0], 30_000)
 }
 
-// A grant in the same slice lives on with the ring.
+// Only a charge in a later slice puts off when a ring expires, to the millisecond.
 func (tab table) checkLaterGrantsProlong(t testing.TB) {
 	r := scripttest.Start(t)
-	r.SetTime(epoch)
-	ring := compile(t, tab.script.File, tab.script.Source)
-	ring.Run(r, sliceRingV1.keys, tab.ringArgs("1", "1000000", "3", "9"))
-	r.SetTime(epoch + 1_500_000)
-	ring.Run(r, sliceRingV1.keys, tab.ringArgs("1", "1000000", "3", "9"))
-	ring.Run(r, sliceRingV1.keys, tab.ringArgs("1", "1000000", "3", "9"))
-	assertTTL(t, r, sliceRingV1.keys[0], 2500)
-	ring.Run(r, sliceRingV1.keys, tab.ringArgs("1", "1000000", "5", "9"))
-	assertTTL(t, r, sliceRingV1.keys[0], 4500)
-	_, _ = r.Do("UNLINK", sliceRingV1.keys[0])
-	for _, at := range []int64{0, 3_000_000} {
+	script := compile(t, tab.script.File, tab.script.Source)
+	charges := 0
+	charge := func(at, slice, left int64) {
+		charges++
 		r.SetTime(epoch + at)
-		ring.Run(r, sliceRingV1.keys, tab.ringArgs("1", "1500000", "3", "9"))
-		assertTTL(t, r, sliceRingV1.keys[0], 4500) // at half a second
+		args := map[string][]string{
+			"budget":        decimals(9_000_000, 1, slice, 3, 9),
+			"budget_settle": decimals(9_000_000, 1, 1, slice, 3),
+		}[tab.script.Name]
+		if args == nil {
+			args = decimals(1, 0, slice, 3, 9)
+		}
+		keys := tab.keysOf(args)
+		if len(keys) > 1 {
+			keys[1] += strconv.Itoa(charges)
+		}
+		if result := script.Run(r, keys, args); result.Err != nil {
+			t.Fatal(result.Err)
+		}
+		assertTTL(t, r, keys[0], left)
 	}
-	_, _ = r.Do("UNLINK", sliceRingV1.keys[0])
-	r.SetTime(epoch + 1_499_999)
-	ring.Run(r, sliceRingV1.keys, tab.ringArgs("1", "1001001", "3", "9"))
-	assertTTL(t, r, sliceRingV1.keys[0], (epoch/1001001+1+3)*1001001/1000+1-(epoch+1_499_999)/1000)
+	charge(0, 1_000_000, 3000)
+	charge(500_000, 1_000_000, 2500)
+	charge(1_500_000, 1_000_000, 2500)
+	charge(1_500_000, 1_000_000, 2500)
+	charge(400_000, 1_000_000, 3600) // the clock is behind
+	charge(0, 1_500_000, 4500)
+	charge(3_000_000, 1_500_000, 4500)
+	charge(1_499_999, 1_001_001, (epoch/1001001+1+3)*1001001/1000+1-(epoch+1_499_999)/1000)
+	charge(2_499_999, 1_001_001, (epoch/1001001+2+3)*1001001/1000+1-(epoch+2_499_999)/1000)
+}
+
+// A return leaves the ring when it would have expired.
+func checkReturnsKeepTheExpiry(t testing.TB) {
+	h := startHarness(t, false)
+	sliceRingReturnV1.play(h, timeline{lines: after("0s slice_ring 2 0 1s 3 9", "1s slice_ring 1 0 1s 3 9",
+		"2s @1s 1 1s 3", "2s @0s 1 1s 3")})
+	assertTTL(t, h.redis, ringSubject+"1000000x3", 2000)
 }
 
 // The config of token_bucket lives as long as the longest-lived permits under it, and one that an operator set lives

@@ -112,18 +112,13 @@ func (z fuzzed) argumentSeeds() (seeds []argumentSeed) {
 
 func (z fuzzed) arguments(keys uint8, step int64, arguments []byte) (failures []string) {
 	z.begin()
-	count := (len(z.keys) + int(keys)) % 5
-	named := append(slices.Clone(z.keys), "t:x:{u}:more1", "t:x:{u}:more2", "t:x:{u}:more3", "t:x:{u}:more4")[:count]
-	if z.script.KeyGroup != nil {
-		named = slices.Repeat(z.keys, count)
-		z.keys = named
-	}
 	var args []string
 	if len(arguments) > 0 {
 		args = strings.Split(string(arguments), separator)
 	}
-	refused := z.refusal(count, args)
-	budget := allowance{fuzzed: z, keys: count, args: args}
+	named := z.keysFor(keys, args)
+	refused := z.refusal(len(named), args)
+	budget := allowance{fuzzed: z, keys: len(named), args: args}
 	for _, now := range []int64{epoch, epoch, fuzzTime(step)} {
 		z.redis.SetTime(now)
 		reply, failed, broken := z.call(named, args, now)
@@ -131,9 +126,9 @@ func (z fuzzed) arguments(keys uint8, step int64, arguments []byte) (failures []
 		switch {
 		case failed != refused && refused != "":
 			failures = append(failures, fmt.Sprintf("%q: got %q, want %q", args, failed, refused))
-		case failed != "" && refused == "" && !z.contradicts(count, args):
+		case failed != "" && refused == "" && !z.contradicts(len(named), args):
 			failures = append(failures, fmt.Sprintf("%q: %s, of valid arguments and a state of the script's own", args, failed))
-		case failed == "" && refused == "" && z.contradicts(count, args):
+		case failed == "" && refused == "" && z.contradicts(len(named), args):
 			failures = append(failures, fmt.Sprintf("%q: %v, of arguments that contradict each other", args, reply))
 		}
 		if failed == "" && broken == nil && step >= 0 {
@@ -143,21 +138,45 @@ func (z fuzzed) arguments(keys uint8, step int64, arguments []byte) (failures []
 	return failures
 }
 
+// keysFor are keys for a call: mostly as many as it must have. more says how many subjects, or keys more.
+func (z fuzzed) keysFor(more uint8, args []string) []string {
+	if z.script.KeyGroup != nil {
+		z.keys = slices.Repeat(z.keys, (1+int(more))%5)
+	}
+	named := z.keysOf(args)
+	if z.script.KeyGroup == nil {
+		for i := range more % 5 {
+			named = append(named[:len(named):len(named)], fmt.Sprint("t:x:{u}:more", i))
+		}
+	}
+	return named
+}
+
 // refusal is the error that a call must get by the header alone, "" if none.
 func (z fuzzed) refusal(keys int, args []string) string {
-	if group := z.script.KeyGroup; group != nil && keys == 0 {
-		return fmt.Sprintf("BADARG KEYS: want %d to %d", group.Min, group.Max)
-	} else if group == nil && keys != len(z.keys) {
-		return fmt.Sprintf("BADARG KEYS: want %d", len(z.keys))
-	}
-	groups := 1
+	windows, others, least := 0, len(z.keys), len(z.fields(0))
 	if group := z.script.Group; group != nil {
-		least := len(z.fields(0))
-		groups = min(max((len(args)-least)/(len(z.fields(1))-least), group.Min), group.Max)
+		windows, others = (len(args)-least)/(len(z.fields(1))-least), len(z.keys)-1
+		if z.script.KeyGroup == nil {
+			windows = keys - others
+		}
 	}
-	fields := z.fields(groups)
+	fits := keys == windows+others && (z.script.Group == nil || windows >= z.script.Group.Min && windows <= z.script.Group.Max)
+	if group := z.script.KeyGroup; group != nil {
+		fits = keys >= group.Min && keys <= group.Max
+	}
+	if !fits {
+		return model.WantedKeys(z.script)
+	}
+	if group := z.script.Group; group != nil && (windows < group.Min || windows > group.Max) {
+		return model.WantedArgs(z.script)
+	}
+	fields := z.fields(windows)
 	if len(args) != len(fields) {
 		return model.WantedArgs(z.script)
+	}
+	if z.script.KeyGroup != nil && windows > 0 && keys%windows > 0 {
+		return "BADARG KEYS: want one for each window of each subject"
 	}
 	for i, field := range fields {
 		missing := field.Type == "str" && args[i] == "" && (field.Min > 0 || z.named(args, "permits") > 0)
@@ -195,14 +214,8 @@ func (z fuzzed) algorithm() string { return strings.TrimSuffix(z.script.Name, "_
 // contradicts tells whether valid arguments may not be together.
 func (z fuzzed) contradicts(keys int, args []string) bool {
 	switch z.algorithm() {
-	case "token_bucket_set", "list_log_return", "zset_log_return", "slice_ring_return":
+	case "token_bucket_set", "list_log_return", "zset_log_return", "slice_ring_return", "budget_settle":
 		return false
-	case "budget_settle":
-		return sumOf(args, 4, 2) > 10000
-	case "slice_ring", "slice_ring_report", "budget":
-		if sumOf(args, len(z.fields(1))-2, 3) > 10000 {
-			return true
-		}
 	case "list_log":
 		if z.script.KeyGroup != nil && int64(keys)*z.named(args, "permits") > 1000 {
 			return true
@@ -215,15 +228,6 @@ func (z fuzzed) contradicts(keys int, args []string) bool {
 	return z.named(args, "permits") > z.most(args)
 }
 
-// sumOf adds up the numbers from one on, each so many behind the last.
-func sumOf(args []string, from, step int) (n int64) {
-	for i := from; i < len(args); i += step {
-		number, _ := strconv.ParseInt(args[i], 10, 64)
-		n += number
-	}
-	return n
-}
-
 // most is what valid arguments allow at once.
 func (z fuzzed) most(args []string) int64 {
 	switch z.algorithm() {
@@ -231,7 +235,7 @@ func (z fuzzed) most(args []string) int64 {
 		return z.named(args, "burst")
 	case "token_bucket", "token_bucket_set":
 		return z.named(args, "rate")
-	case "slice_ring", "slice_ring_report", "budget":
+	case "slice_ring", "budget":
 		least := int64(1_000_000_000)
 		for i := len(z.fields(1)) - 1; i < len(args); i += 3 {
 			limit, _ := strconv.ParseInt(args[i], 10, 64)
@@ -249,7 +253,7 @@ func (z fuzzed) call(keys, args []string, now int64) (reply []int64, failed stri
 	}
 	run := z.compiled.Run
 	i, look := lookArg(z.script)
-	if !reportsAny(z.script, len(keys), args) && decides(z.script) && i < len(args) &&
+	if !reports(z.script, args) && decides(z.script) && i < len(args) &&
 		(args[i] == look || look == "0" && strings.Trim(args[i], "0") == "") {
 		run = z.compiled.RunRO
 	}
@@ -269,10 +273,10 @@ func (z fuzzed) call(keys, args []string, now int64) (reply []int64, failed stri
 	if !ok {
 		fail("reply %v, want one in the ranges of the header", result.Reply)
 	}
-	if granted(z.script, keys, result) == 0 && after != before {
+	if charged(z.script, keys, args, result) == 0 && after != before {
 		fail("granted nothing, and changed the store from %s to %s", before, after)
 	}
-	for _, lost := range z.otherKeys(before, after) {
+	for _, lost := range z.otherKeys(keys, before, after) {
 		fail("%s", lost)
 	}
 	return reply, "", broken
@@ -292,7 +296,9 @@ func (z fuzzed) numbers(reply any, keys int, args []string, now int64) (numbers 
 	fields, ok := reply.([]any)
 	want := len(z.script.Reply)
 	if z.script.Group != nil && z.script.Reply[want-1].Repeated {
-		want += (len(args) - len(z.fields(1))) / (len(z.fields(1)) - len(z.fields(0)))
+		windows := (len(args) - len(z.fields(0))) / (len(z.fields(1)) - len(z.fields(0)))
+		want += windows - 1
+		keys = keys / windows
 	}
 	if z.script.KeyGroup != nil {
 		want += (keys - 1) * (want - 1)
@@ -332,12 +338,12 @@ func (z fuzzed) decided(numbers []int64, args []string) bool {
 }
 
 // otherKeys tells what changed in a store beside the keys of the script, and what it left without a TTL.
-func (z fuzzed) otherKeys(before, after string) (failures []string) {
+func (z fuzzed) otherKeys(keys []string, before, after string) (failures []string) {
 	if !strings.Contains(after, fmt.Sprintf("0 %q string \"theirs\"\n", foreign)) {
 		failures = append(failures, "the foreign key is lost or changed: "+after)
 	}
 	for row := range strings.Lines(after) {
-		ours := slices.ContainsFunc(z.keys,
+		ours := slices.ContainsFunc(keys,
 			func(key string) bool { return strings.HasPrefix(row, fmt.Sprintf("0 %q ", key)) })
 		if !ours && !strings.HasPrefix(row, fmt.Sprintf("0 %q ", foreign)) {
 			failures = append(failures, "a key that is not the script's: "+row)
@@ -431,7 +437,7 @@ type storedSeed struct {
 func (z fuzzed) storedSeeds() map[string]storedSeed {
 	seeds := map[string]storedSeed{}
 	for kind, value := range []string{"", "x", "x\xff1", "rate\xff1", "y"} {
-		for which := range z.keys {
+		for which := range z.storedKeys() {
 			seeds[value+strings.Repeat(separator, which)] = storedSeed{uint8(which), uint8(kind), 0}
 		}
 	}
@@ -439,13 +445,16 @@ func (z fuzzed) storedSeeds() map[string]storedSeed {
 		z.begin()
 		for _, l := range tl.lines {
 			z.take(l)
-			for which := range z.keys {
+			for which := range z.storedKeys() {
 				z.addSeed(seeds, which)
 			}
 		}
 	}
 	return seeds
 }
+
+// storedKeys are those of a call with the chosen arguments.
+func (z fuzzed) storedKeys() []string { return z.keysOf(z.chosen(1)) }
 
 // take takes one step of a timeline.
 func (z fuzzed) take(l line) {
@@ -458,14 +467,15 @@ func (z fuzzed) take(l line) {
 		if tab.script != z.script {
 			script, _ = scripttest.Compile(tab.script.File, tab.script.Source)
 		}
-		script.Run(z.redis, tab.keys, tab.arguments(do))
+		args := tab.arguments(do)
+		script.Run(z.redis, tab.keysOf(args), args)
 		return
 	}
 	_, _ = z.redis.Do(anys(z.commandWords(command))...)
 }
 
 func (z fuzzed) addSeed(seeds map[string]storedSeed, which int) {
-	key := z.keys[which]
+	key := z.storedKeys()[which]
 	name, _ := z.redis.Do("TYPE", key)
 	for kind, k := range kinds {
 		if fmt.Sprint(name) != k.name {
@@ -495,15 +505,16 @@ func (z fuzzed) addSeed(seeds map[string]storedSeed, which int) {
 
 func (z fuzzed) stored(which, kind, choice uint8, step int64, value []byte) (failures []string) {
 	z.begin()
-	key := z.keys[int(which)%len(z.keys)]
+	keys := z.storedKeys()
+	key := keys[int(which)%len(keys)]
 	z.store(key, kinds[int(kind)%len(kinds)].write, value)
 	_, _ = z.redis.Do("PEXPIRE", key, 600_000)
 	args := z.chosen(choice)
-	budget := allowance{fuzzed: z, keys: len(z.keys), args: args}
+	budget := allowance{fuzzed: z, keys: len(keys), args: args}
 	now := fuzzTime(step)
 	z.redis.SetTime(now)
 	for range 4 {
-		reply, failed, broken := z.call(z.keys, args, now)
+		reply, failed, broken := z.call(keys, args, now)
 		failures = append(failures, broken...)
 		if failed == "" && broken == nil {
 			failures = append(failures, budget.add(reply)...)
@@ -511,7 +522,7 @@ func (z fuzzed) stored(which, kind, choice uint8, step int64, value []byte) (fai
 	}
 	now += int64(choice>>4) * 1_000_000
 	z.redis.SetTime(now)
-	_, _, broken := z.call(z.keys, args, now)
+	_, _, broken := z.call(keys, args, now)
 	return append(failures, broken...)
 }
 
@@ -563,15 +574,13 @@ func (z fuzzed) chosen(choice uint8) []string {
 	case "token_bucket_set":
 		return []string{"3", "10000000", "0"}
 	case "slice_ring_return":
-		return []string{strconv.Itoa(epoch + int(choice>>2&3)*1_000_000), permits}
+		return []string{strconv.Itoa(epoch + int(choice>>2&3)*1_000_000), permits, "1000000", "3"}
 	case "list_log_return":
 		return []string{strconv.Itoa(epoch + int(choice>>2&3)*1_000_000), permits}
 	case "zset_log_return":
 		return []string{[]string{"a", "b"}[choice>>3&1], permits}
-	case "slice_ring_report":
-		return []string{permits, strconv.Itoa(int(choice >> 2 & 3)), "1000000", "3", "3"}
 	case "slice_ring":
-		return [][]string{{permits, "1000000", "3", "3"}, {permits, "1000000", "5", "3", "2000000", "1", "3"}}[choice>>3&1]
+		return []string{permits, []string{"0", "0", "0", "2"}[choice>>2&3], "1000000", "3", "3"}
 	case "concurrency":
 		switch {
 		case permits == "0":

@@ -38,13 +38,13 @@ func TestServerMalformedCalls(t *testing.T) {
 			r.do("FLUSHALL")
 			r.setTime(epoch)
 			tab.grant(t, r)
-			before := r.dump(tab.keys)
+			before := r.dump(tab.keysOf(tab.valid(1)))
 			for _, m := range tab.malformedCalls() {
 				if _, got := r.call(tab.script, false, m.keys, m.args); got != m.want {
 					t.Errorf("%s %q %q: got %q, want %q", tab.script.Name, m.keys, m.args, got, m.want)
 				}
 			}
-			if after := r.dump(tab.keys); after != before {
+			if after := r.dump(tab.keysOf(tab.valid(1))); after != before {
 				t.Errorf("%s: refused calls changed the store from %q to %q", tab.script.Name, before, after)
 			}
 		}
@@ -63,7 +63,7 @@ func (r *remote) dump(keys []string) string {
 func (tab table) grant(t testing.TB, on target) {
 	t.Helper()
 	tab.play(on, timeline{lines: tab.before()})
-	reply, failed := on.call(tab.script, false, tab.keys, tab.valid(1))
+	reply, failed := on.call(tab.script, false, tab.keysOf(tab.valid(1)), tab.valid(1))
 	if failed != "" || tab.first(reply)[0] == 0 {
 		t.Fatalf("%q: %v, %s; want a grant", tab.valid(1), reply, failed)
 	}
@@ -74,7 +74,7 @@ func (tab table) before() []line {
 	return map[string][]line{
 		"list_log_return":     {{"0s", "list_log 1 1000 1 0", "1 0 0 1000us"}},
 		"zset_log_return":     {{"0s", "zset_log 1 1000 1 0 a", "1 0 0 1000us"}},
-		"slice_ring_return":   {{"0s", "slice_ring 1 1000 1 1", "1 0 0 1000us 1"}},
+		"slice_ring_return":   {{"0s", "slice_ring 1 0 1000 1 1", "1 0 0 1000us 1"}},
 		"budget_settle":       {{"0s", "budget 1000 1 1000 1 1", "1 0 0 1000us 1"}},
 		"concurrency_release": {{"0s", "concurrency 1 1000 0 a", "1 0 0 1000us"}},
 	}[tab.script.Name]
@@ -99,30 +99,37 @@ func (tab table) valid(groups int) []string {
 	return args
 }
 
-// fields are the arguments of a call for the table's keys one by one.
+// fields are the arguments of a call one by one.
 func (tab table) fields(groups int) []sluice.Field {
-	return model.Fields(tab.script, len(tab.keys), groups)
+	return model.Fields(tab.script, groups)
 }
 
 func (tab table) malformedCalls() (calls []malformed) {
-	refuse := func(args []string, want string) {
-		calls = append(calls, malformed{tab.keys, args, want})
-	}
-	groups, wantArgs := 1, model.WantedArgs(tab.script)
+	groups, wantKeys, wantArgs := 1, model.WantedKeys(tab.script), model.WantedArgs(tab.script)
 	if tab.script.Group != nil {
 		groups = tab.script.Group.Max
 	}
 	most := tab.valid(groups)
+	keys := tab.keysOf(most)
+	refuse := func(args []string, want string) { calls = append(calls, malformed{keys, args, want}) }
 
-	wantKeys := fmt.Sprintf("BADARG KEYS: want %d", len(tab.keys))
-	more := append([]string{"t:x:{u}:more"}, tab.keys...)
-	if group := tab.script.KeyGroup; group != nil {
-		wantKeys, more = fmt.Sprintf("BADARG KEYS: want 1 to %d", group.Max), slices.Repeat(tab.keys, group.Max+1)
+	// Too few keys, and one too many.
+	few, many := keys[:len(keys)-1], append([]string{"t:x:{u}:more"}, keys...)
+	if tab.script.KeyGroup != nil {
+		few, many = nil, slices.Repeat([]string{keys[0]}, tab.script.KeyGroup.Max+1)
 	}
-	for n := range tab.keys {
-		calls = append(calls, malformed{tab.keys[:n], most, wantKeys})
+	if tab.script.Group != nil && tab.script.KeyGroup == nil {
+		few = keys[len(keys)+1-len(tab.keys):]
+		calls = append(calls, malformed{keys[1:], most, wantArgs})
 	}
-	calls = append(calls, malformed{more, most, wantKeys}, malformed{nil, nil, wantKeys})
+	for n := range len(few) + 1 {
+		calls = append(calls, malformed{few[:n], most, wantKeys})
+	}
+	calls = append(calls, malformed{many, most, wantKeys}, malformed{nil, nil, wantKeys})
+	if tab.script.KeyGroup != nil && tab.script.Group != nil {
+		calls = append(calls, malformed{keys[1:], most, "BADARG KEYS: want one for each window of each subject"})
+		refuse(tab.valid(groups+1), wantArgs)
+	}
 	for n := range tab.valid(1) {
 		refuse(most[:n], wantArgs)
 	}
@@ -179,7 +186,7 @@ func (tab table) checkLeadingZeros(t testing.TB) {
 			args[i] = fmt.Sprintf("%016s", args[i])
 		}
 	}
-	if reply, failed := h.call(tab.script, false, tab.keys, args); failed != "" || tab.first(reply)[0] == 0 {
+	if reply, failed := h.call(tab.script, false, tab.keysOf(tab.valid(1)), args); failed != "" || tab.first(reply)[0] == 0 {
 		t.Errorf("%s %q: %v, %s; want a grant", tab.script.Name, args, reply, failed)
 	}
 }
@@ -200,7 +207,7 @@ func (tab table) checkRanges(t testing.TB) {
 			args := tab.valid(groups)
 			args[i] = strconv.FormatInt(n, 10)
 			refusal := fmt.Sprintf("BADARG %s: want %d..%d", field.Name, field.Min, field.Max)
-			if _, failed := h.call(tab.script, false, tab.keys, args); failed == refusal || strings.Contains(failed,
+			if _, failed := h.call(tab.script, false, tab.keysOf(args), args); failed == refusal || strings.Contains(failed,
 				"user_script") {
 				t.Errorf("%s with %s = %d: %s", tab.script.Name, field.Name, n, failed)
 			}

@@ -76,37 +76,47 @@ var (
 		}},
 	})
 	sliceRingManyV1 = manyOf(sliceRingV1, &sliceRingManyV1Script, []timeline{
-		{"each key by itself, in their order", []line{
-			{"0s", "$2 1 1s 3 2", "1 1 0 3s 1"},
-			{"0s", "$1 $2 $3 0 1s 3 2", "0 2 0 0 0 0 1 0 3s 1 0 2 0 0 0"},
-			{"0s", "$3 $2 $1 1 1s 3 2", "1 1 0 3s 1 1 0 0 3s 2 1 1 0 3s 1"},
-			{"1s", "$1 $2 1 1s 3 2", "1 0 0 3s 2 0 0 2s 2s 2"},
+		{"each subject by itself, in their order", []line{
+			{"0s", "$2 1 0 1s 3 2", "1 1 0 3s 1"},
+			{"0s", "$1 $2 $3 0 0 1s 3 2", "0 2 0 0 0 0 1 0 3s 1 0 2 0 0 0"},
+			{"0s", "$3 $2 $1 1 0 1s 3 2", "1 1 0 3s 1 1 0 0 3s 2 1 1 0 3s 1"},
+			{"1s", "$1 $2 1 0 1s 3 2", "1 0 0 3s 2 0 0 2s 2s 2"},
 		}},
-		{"a key that is named twice is decided twice", []line{
-			{"0s", "$1 $2 $1 $1 1 1s 3 2", "1 1 0 3s 1 1 1 0 3s 1 1 0 0 3s 2 0 0 3s 3s 2"},
-			{"1s", "$2 $2 0 1s 3 2", "0 1 0 2s 1 0 1 0 2s 1"},
+		{"a subject that is named twice is decided twice", []line{
+			{"0s", "$1 $2 $1 $1 1 0 1s 3 2", "1 1 0 3s 1 1 1 0 3s 1 1 0 0 3s 2 0 0 3s 3s 2"},
+			{"1s", "$2 $2 0 0 1s 3 2", "0 1 0 2s 1 0 1 0 2s 1"},
+			{"1s", "$2 $2 0 3 1s 3 2", "0 0 3s 3s 4 0 0 3s 3s 7"},
 		}},
-		{"several windows of several keys", []line{
-			{"0s", "$1 $2 1 1s 1 1 1s 4 2", "1 0 0 4s 1 1 1 0 0 4s 1 1"},
-			{"1s", "$1 1 1s 1 1 1s 4 2", "1 0 0 4s 1 2"},
-			{"1s", "$2 $1 $3 1 1s 4 2 1s 1 1", "1 0 0 4s 2 1 0 0 3s 4s 2 1 1 0 0 4s 1 1"},
+		{"several windows of several subjects", []line{
+			{"0s", "$1 $2 1 0 1s 1 1 1s 4 2", "1 0 0 4s 1 1 1 0 0 4s 1 1"},
+			{"1s", "$1 1 0 1s 1 1 1s 4 2", "1 0 0 4s 1 2"},
+			{"1s", "$2 $1 $3 1 0 1s 4 2 1s 1 1", "1 0 0 4s 2 1 0 0 3s 4s 2 1 1 0 0 4s 1 1"},
+		}},
+		{"reports for all subjects", []line{
+			{"0s", "$1 $2 1 3 1s 3 4", "1 0 0 3s 4 1 0 0 3s 4"},
+			{"0s", "$3 $2 1 3 1s 3 4", "1 0 0 3s 4 0 0 3s 3s 7"},
+			{"1s", "$1 $2 $3 0 0 1s 3 4", "0 0 2s 2s 4 0 0 2s 2s 7 0 0 2s 2s 4"},
 		}},
 		{"rings that cannot be read", []line{
-			{"0s", "!SET $2 x", "OK"},
-			{"0s", "!RPUSH $3 x", "1"},
-			{"0s", "$1 $2 $3 $1 1 1s 3 2 1s 1 2", "1 1 0 3s 1 1 -1 0 0 0 0 0 -2 0 0 0 0 0 1 0 0 3s 2 2"},
-			{"", "!GET $2", "x"},
-			{"0s", "$3 $2 1 1s 3 2", "-2 0 0 0 0 -1 0 0 0 0"},
+			{"0s", "!SET $2/1sx1 x", "OK"},
+			{"0s", "!RPUSH $3/1sx3 x", "1"},
+			{"0s", "$1 $2 $3 $1 1 0 1s 3 2 1s 1 2", "1 1 0 3s 1 1 -1 0 0 0 0 0 -2 0 0 0 0 0 1 0 0 3s 2 2"},
+			{"", "!GET $2/1sx1", "x"},
+			{"", "!EXISTS $2/1sx3 $3/1sx1", "0"},
+			{"0s", "$3 $2 1 0 1s 1 2 1s 3 2", "-2 0 0 0 0 0 -1 0 0 0 0 0"},
+			{"0s", "$3 $2 1 0 1s 4 2", "1 1 0 4s 1 1 1 0 4s 1"},
 		}},
-		{"the clock is behind the last slice of one ring only", []line{
-			{"5s", "$1 1 1s 3 9", "1 8 0 3s 1"},
-			{"3s", "$1 $2 1 1s 3 9", "1 7 0 5s 2 1 8 0 3s 1"},
-			{"3s", "$2 $1 0 1s 3 9", "0 8 0 3s 1 0 7 0 5s 2"},
+		{"the clock is behind the last slice of one subject only", []line{
+			{"5s", "$1 1 0 1s 3 9", "1 8 0 3s 1"},
+			{"3s", "$1 $2 1 0 1s 3 9", "1 7 0 5s 2 1 8 0 3s 1"},
+			{"3s", "$2 $1 0 0 1s 3 9", "0 8 0 3s 1 0 7 0 5s 2"},
 		}},
-		{"one ring is longer than the others", []line{
-			{"0s", "$1 1 1s 5 9", "1 8 0 5s 1"},
-			{"2s", "$1 $2 1 1s 3 9", "1 7 0 3s 2 1 8 0 3s 1"},
-			{"4s", "$2 $1 1 1s 5 9", "1 7 0 5s 2 1 6 0 5s 3"},
+		{"as many keys as there may be, and one more", []line{
+			{"0s", "$1 $2 1 0 1s 1 9 1s 2 9 1s 3 9 1s 4 9 1s 5 9 1s 6 9 1s 7 9 1s 8 9",
+				"1 8 0 8s 1 1 1 1 1 1 1 1 1 8 0 8s 1 1 1 1 1 1 1 1"},
+			{"0s", "$1 $2 $3 1 0 1s 1 9 1s 2 9 1s 3 9 1s 4 9 1s 5 9 1s 6 9", "BADARG KEYS: want 1 to 16"},
+			{"0s", "$1 $2 $3 1 0 1s 1 9 1s 2 9 1s 3 9 1s 4 9 1s 5 9",
+				"1 7 0 5s 2 2 2 2 2 1 7 0 5s 2 2 2 2 2 1 8 0 5s 1 1 1 1 1"},
 		}},
 	})
 )
@@ -114,6 +124,9 @@ var (
 // manyOf is the table of a script for many keys, by that of the script for one.
 func manyOf(one table, script *sluice.Script, own []timeline) table {
 	many := table{script, one.keys, nil, []string{one.keys[0] + "2", one.keys[0] + "3"}}
+	if one.script.Group != nil {
+		many.more = []string{"t:y:{u}:sr1:", "t:z:{u}:sr1:"}
+	}
 	for _, tl := range one.timelines {
 		lines := slices.Clone(tl.lines)
 		for i := range lines {
@@ -131,18 +144,19 @@ func (tab table) manyWants(l line) string {
 		if strings.HasPrefix(l.want, code) && !strings.HasPrefix(l.do, "!") {
 			counts := 0
 			if tab.script.Group != nil {
-				counts = (len(strings.Fields(l.do)) - 1) / 3
+				counts = (len(strings.Fields(l.do)) - 2) / 3
 			}
 			return number + strings.Repeat(" 0", 3+counts)
 		}
 	}
-	return strings.Replace(l.want, "BADARG reported:", "BADARG reported_1:", 1) // of the first key
+	return l.want
 }
 
 // asked are the keys and the arguments of a call that a line makes of the table's own script.
 func (tab table) asked(do string) (keys, args []string) {
 	tab, do = tab.called(do)
-	return tab.keys, tab.arguments(do)
+	args = tab.arguments(do)
+	return tab.keysOf(args), args
 }
 
 // first is the reply for the first key, in the shape of the script for one; of a script for many, without the counts.
@@ -170,8 +184,8 @@ var (
 			line{"0s", "$1 $2 $3 1 10s 1 0",
 				"TIME LINDEX RPUSH PEXPIREAT LINDEX LLEN LINDEX*2 RPUSH PEXPIREAT"}})
 	sliceRingManyV1Costs = append(sliceRingV1Costs,
-		cost{"three keys", after("0s $2 1 1s 3 1"),
-			line{"0s", "$1 $2 $3 1 1s 3 1", "TIME GETRANGE EXISTS SET GETRANGE*2 EXISTS SET"}})
+		cost{"three subjects", after("0s $2 1 0 1s 3 1"),
+			line{"0s", "$1 $2 $3 1 0 1s 3 1", "TIME GETRANGE SET SETRANGE GETRANGE*3 SET SETRANGE"}})
 )
 
 // checkMostKeys asks about as many keys as a call may have.
@@ -183,7 +197,7 @@ func (tab table) checkMostKeys(t testing.TB) {
 		keys[i] = fmt.Sprint(tab.keys[0], i)
 	}
 	tab.keys = keys
-	reply, failed := h.call(tab.script, false, keys, tab.valid(1))
+	reply, failed := h.call(tab.script, false, tab.keysOf(tab.valid(1)), tab.valid(1))
 	each := len(tab.script.Reply) - 1 // of one window
 	if failed != "" || len(reply) != 1+each*len(keys) {
 		t.Fatalf("%d numbers, %s; want %d for each of %d keys", len(reply), failed, each, len(keys))
@@ -235,85 +249,3 @@ func checkLongSearchesEnd(t testing.TB) {
 }
 
 func logThatLeft(entries int) string { return fmt.Sprintf("t:x:{%d}:ll1", entries) }
-
-// A call for many rings does so much work: 32 for each read, and a half for each slice that begins in any section. A
-// key that needs more is not decided and nothing of it is written; a later one that needs less is. A key is decided
-// whatever it needs if none before it has worked.
-func (tab table) checkRingWorkEnds(t testing.TB) {
-	const decided, undecided = int64(1), int64(-3)
-	eight := func(permits string) (args string) {
-		args = permits
-		for i := range 8 {
-			args += fmt.Sprintf(" 1000000 %d 1000", 1200-i)
-		}
-		return args
-	}
-	for _, c := range []struct {
-		name  string
-		after int64 // seconds
-		keys  []string
-		args  string
-		want  []int64
-	}{
-		{"new rings", 0, []string{"a", "b", "c"}, "1 1000000 10000 9", []int64{1, 1, -3}},
-		{"new rings that need more than is left", 0, []string{"a", "b", "c", "d"}, "1 1000000 6667 9", []int64{1, 1, -3, -3}},
-		{"new rings that leave one", 0, []string{"a", "b", "old"}, "1 1000000 9999 9", []int64{1, 1, 1}},
-		{"looks that read", 1, slices.Repeat([]string{"old"}, 41), eight("0"),
-			slices.Concat(slices.Repeat([]int64{0}, 39), []int64{undecided, undecided})},
-		{"looks that read nothing", 0, slices.Repeat([]string{"old"}, 64), "0 1000000 9999 1000",
-			slices.Repeat([]int64{0}, 64)},
-		{"rings that need nothing", 0, slices.Repeat([]string{"old", "older"}, 32), "1 1000000 9999 1000",
-			slices.Repeat([]int64{decided}, 64)},
-		{"gaps", 9900, []string{"old", "older", "oldest"}, "1 1000000 9999 9", []int64{1, 1, -3}},
-		{"gaps in windows that are not asked for", 9900, []string{"old", "older", "oldest"}, "1 1000000 1 9",
-			[]int64{1, 1, -3}},
-		{"no work is left", 0, []string{"a", "b", "bad"}, "1 1000000 10000 9", []int64{1, 1, -3}},
-		{"the first key", 0, []string{"a", "b"}, "1 1000000 10000 9", []int64{1, 1}},
-		{"a first key that needs more than a call may do", 9950, []string{"idle", "idler"}, "1 1000000 9990 9",
-			[]int64{1, -3}},
-		{"such a key, behind one that needs nothing", 9950, []string{"bad", "idle"}, "1 1000000 9990 9", []int64{-1, 1}},
-	} {
-		h := startHarness(t, true)
-		h.setTime(epoch)
-		for key, windows := range map[string]string{"old": "1000000 9999 9", "older": "1000000 9999 9",
-			"oldest": "1000000 9999 9", "idle": "2000000000 10 9", "idler": "2000000000 10 9"} {
-			args := strings.Fields("1 " + windows)
-			if _, failed := h.call(&sliceRingV1Script, false, []string{key}, args); failed != "" {
-				t.Fatal(failed)
-			}
-		}
-		h.do("SET", "bad", "x")
-		h.setTime(epoch + c.after*1_000_000)
-		before, args := h.redis.Snapshot(), strings.Fields(c.args)
-		each := 4 + len(args)/3
-		tab.keys = c.keys
-		reply, failed := h.call(tab.script, false, c.keys, tab.ringArgs(args...))
-		var got []int64
-		for one := range slices.Chunk(reply[min(1, len(reply)):], each) {
-			got = append(got, one[0])
-			if one[0] == undecided && !slices.Equal(one[1:], make([]int64, each-1)) {
-				t.Errorf("%s: %v for a key that is not decided", c.name, one)
-			}
-		}
-		if failed != "" || !slices.Equal(got, c.want) {
-			t.Errorf("%s: %v, %s; want %v", c.name, got, failed, c.want)
-		}
-		for i, key := range c.keys {
-			row := fmt.Sprintf("0 %q ", key)
-			first := !slices.Contains(c.keys[:i], key)
-			if first && got[i] == undecided && storedRow(before, row) != storedRow(h.redis.Snapshot(), row) {
-				t.Errorf("%s: %s was not decided, and changed", c.name, key)
-			}
-		}
-	}
-}
-
-// storedRow is the row of a snapshot that begins so.
-func storedRow(snapshot, begins string) string {
-	for row := range strings.Lines(snapshot) {
-		if strings.HasPrefix(row, begins) {
-			return row
-		}
-	}
-	return ""
-}

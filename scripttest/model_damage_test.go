@@ -71,12 +71,12 @@ func gcraDamages(store model.Store, keys []string, pick int64) [][]string {
 }
 
 func ringDamages(store model.Store, keys []string, pick int64) [][]string {
-	key := keys[0]
+	key := keys[pick/100%int64(len(keys))]
 	if store[key].Type != "string" {
 		return [][]string{{"RPUSH", key, "x"}}
 	}
 	text := store[key].Text
-	damages := [][]string{{"SET", key, ""}, {"SET", key, "x"}, {"SET", key, layout.SliceRingHeader(0, 0, strings.Repeat("\x00", 20))}}
+	damages := [][]string{{"SET", key, ""}, {"SET", key, "x"}, {"APPEND", key, "behind"}}
 	damages = append(damages, []string{"SET", key, text[:max(len(text)-1, 0)]}, []string{"SET", key, text[:len(text)/2]})
 	for at := range min(len(text), 60) {
 		for _, value := range []byte{text[at] ^ 1, text[at] ^ 0x80} {
@@ -92,10 +92,10 @@ func idDamages(store model.Store, key string, pick int64) (damages [][]string) {
 		return [][]string{{"RPUSH", key, "x"}}
 	}
 	for i := range 60 {
-		at := uint64(epoch + (pick-500)*int64(i)*1_000_000)
-		text := layout.Budget(at, uint64(i), i%9 == 0)
+		kind := []string{"charge", "settled"}[i%9/8]
+		text := packed(fmt.Sprintf("%s:%d:%d", kind, epoch+(pick-500)*int64(i)*1_000_000, i))
 		if i%5 == 0 {
-			text = []string{"", "x", text + "x", text[1:], layout.Budget(at, 1_000_000_001, false)}[i/5%5]
+			text = []string{"", "x", text + "x", text[1:], text + "1234567"}[i/5%5]
 		}
 		damages = append(damages, []string{"SET", key, text})
 	}

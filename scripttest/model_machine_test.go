@@ -30,7 +30,7 @@ func (m modelHarness) call(script *sluice.Script, look bool, keys, args []string
 		return nil, result.Err.Error()
 	}
 	for _, command := range result.Commands {
-		if command.Write && granted(script, keys, result) == 0 {
+		if command.Write && charged(script, keys, args, result) == 0 {
 			return nil, fmt.Sprintf("granted nothing and wrote %q", command.Args)
 		}
 	}

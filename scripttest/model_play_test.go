@@ -2,6 +2,7 @@ package scripttest_test
 
 import (
 	"cmp"
+	"encoding/binary"
 	"fmt"
 	"slices"
 	"strconv"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sluice-redis/sluice"
+	"github.com/sluice-redis/sluice/internal/layout"
 	"github.com/sluice-redis/sluice/internal/model"
 )
 
@@ -42,6 +44,7 @@ type player struct {
 
 	calls  int      // so far, for ids
 	ids    []string // the keys of ids that budgets have used
+	rings  []string // the keys of rings that were named
 	played []string // so far, as lines of a timeline
 	failed string   // how the last of them was wrong
 }
@@ -142,9 +145,10 @@ func (p *player) edges(span int64) []int64 {
 
 func (p *player) act(st step, c config) {
 	keys := p.keys(st)
+	stored := p.named(p.subject.script, keys, p.subject.args(c, 1, 0, ""))
 	switch st.do {
 	case "evict one":
-		p.command("DEL", keys[st.pick%int64(len(keys))])
+		p.command("DEL", stored[st.pick%int64(len(stored))])
 	case "evict all":
 		p.command(append([]string{"DEL"}, p.allKeys()...)...)
 	case "set":
@@ -158,8 +162,10 @@ func (p *player) act(st step, c config) {
 	case "flush":
 		p.on.flush()
 		p.kinds["flushed"]++
+	case "wrap":
+		p.wrap(stored[st.pick%int64(len(stored))], st.share)
 	case "damage":
-		damages := p.subject.damages(p.store, keys, st.pick)
+		damages := p.subject.damages(p.store, stored, st.pick)
 		if len(damages) > 0 {
 			p.command(damages[st.pick%int64(len(damages))]...)
 		}
@@ -172,12 +178,34 @@ func (p *player) act(st step, c config) {
 		if p.subject.settle != nil && p.besides(st, keys, c, permits) {
 			return
 		}
-		args := p.subject.args(c, permits, st.maxWait, p.id(st))
-		if reports(script) {
-			args = slices.Insert(args, 1, st.reports(len(keys))...)
-		}
-		p.call(script, keys, args, c)
+		p.call(script, keys, p.subject.args(c, permits, st.maxWait, p.id(st)), c)
 	}
+}
+
+// named are the keys of a call, where those of rings follow from its windows.
+func (p *player) named(script *sluice.Script, keys, args []string) []string {
+	named := table{script: script, keys: keys}.keysOf(args)
+	for _, key := range named {
+		if strings.Contains(key, ":sr1:") && !slices.Contains(p.rings, key) {
+			p.rings = append(p.rings, key)
+		}
+	}
+	return named
+}
+
+// wrap moves all totals of a ring, as many charges would have, so that they wrap at the next permits.
+func (p *player) wrap(ring string, share int64) {
+	text := p.store[ring].Text
+	if !strings.Contains(ring, ":sr1:") || len(text) < 19+6 {
+		return
+	}
+	total := binary.BigEndian.Uint64([]byte("\x00\x00" + text[7:13]))
+	moved := ""
+	for at := 7; at+6 <= len(text); at += 6 {
+		n := binary.BigEndian.Uint64([]byte("\x00\x00" + text[at:at+6]))
+		moved += layout.Integer(6, n-total-1-uint64(share%7))
+	}
+	p.command("SETRANGE", ring, "7", moved)
 }
 
 // keys are those of a call. A budget's last one ends in an id: a new one, or one of the last that were used.
@@ -203,13 +231,10 @@ func (p *player) besides(st step, keys []string, c config, permits int64) bool {
 	case 3, 4, 5:
 		used := min(permits*(1+st.share%5), largestAmount(p.subject.settle))
 		ttl := idTTLs[st.share%int64(len(idTTLs))]
-		args := decimals(ttl, used, min(st.maxWait, 1))
-		for window := range slices.Chunk(c, 3) {
-			args = append(args, decimals(window[:2]...)...)
-		}
-		p.call(p.subject.settle, keys, args, c)
+		p.call(p.subject.settle, keys, append(decimals(ttl, used, min(st.maxWait, 1)), withoutLimits(c)...), c)
 	case 6:
-		p.call(&sliceRingV1Script, keys[:1], append(decimals(permits), decimals(c...)...), c)
+		reports := reported[st.maxWait%int64(len(reported))]
+		p.call(&sliceRingV1Script, keys[:1], decimals(append([]int64{permits, reports}, c...)...), c)
 	default:
 		return false
 	}
@@ -229,7 +254,7 @@ func (p *player) allKeys() []string {
 	for _, some := range p.subject.keys {
 		keys = append(keys, some...)
 	}
-	keys = append(keys, p.ids...)
+	keys = slices.Concat(keys, p.ids, p.rings)
 	slices.Sort(keys)
 	return slices.Compact(keys)
 }
@@ -349,13 +374,14 @@ func (p *player) command(words ...string) {
 	p.compare(words[0])
 }
 
-// call makes a call on the machine and on the model, and compares reply and state.
-func (p *player) call(script *sluice.Script, keys, args []string, c config) {
+// call makes a call on the machine and on the model, and compares reply and state. Of rings it is told the subjects.
+func (p *player) call(script *sluice.Script, subjects, args []string, c config) {
+	keys := p.named(script, subjects, args)
 	want := model.Call(script, p.store, p.now, keys, args)
-	reply, failed := p.on.call(script, looks(script, len(keys), args), keys, args)
+	reply, failed := p.on.call(script, looks(script, args), keys, args)
 	words := args
 	if script.KeyGroup != nil {
-		words = slices.Concat(keys, args)
+		words = slices.Concat(subjects, args)
 	}
 	p.line("", words, expected(script, len(keys), want))
 	switch {
@@ -392,7 +418,7 @@ func kindOf(script *sluice.Script, keys, args []string, reply []int64, failed st
 		return script.Name + " of nothing"
 	case !decides(script):
 		return script.Name
-	case looks(script, len(keys), args):
+	case looks(script, args):
 		return "look"
 	case script.KeyGroup != nil:
 		return fmt.Sprintf("%d keys", len(keys))
@@ -426,9 +452,9 @@ func (p *player) remember(script *sluice.Script, reply []int64, c config) {
 	}
 }
 
-func looks(script *sluice.Script, keys int, args []string) bool {
+func looks(script *sluice.Script, args []string) bool {
 	i, look := lookArg(script)
-	return decides(script) && i < len(args) && args[i] == look && !reportsAny(script, keys, args)
+	return decides(script) && i < len(args) && args[i] == look && !reports(script, args)
 }
 
 // expected is the reply, without now, or the error; of a damaged state both may be.
@@ -437,8 +463,9 @@ func expected(script *sluice.Script, keys int, want model.Outcome) string {
 		return want.Err
 	}
 	words := []string{}
+	each := (len(want.Reply) - 1) / subjectsOf(script, keys, len(want.Reply))
 	for i, n := range want.Reply {
-		if (table{script: script}).field(i, (len(want.Reply)-1)/keys).Name != "now" {
+		if (table{script: script}).field(i, each).Name != "now" {
 			words = append(words, strconv.FormatInt(n, 10))
 		}
 	}
@@ -477,6 +504,9 @@ func (p *player) line(mark string, words []string, want string) {
 		}
 		if n := slices.Index(p.allKeys(), word); n >= 0 {
 			written[i] = "$" + strconv.Itoa(n+1)
+		}
+		if _, window, isRing := strings.Cut(word, ":sr1:"); isRing {
+			written[i] = "$1/" + strings.Replace(window, "x", "usx", 1)
 		}
 	}
 	p.played = append(p.played, fmt.Sprintf("{%q, %q, %q},", at.String(), mark+strings.Join(written, " "), want))

@@ -49,7 +49,7 @@ var (
 	}
 	deeds = slices.Concat(slices.Repeat([]string{"call"}, 32), strings.Split(
 		"evict one,evict one,evict all,evict all,set,set,set,remove,remove,return,return,return,return,"+
-			"flush,damage,damage,call", ","))
+			"flush,wrap,damage,damage,call", ","))
 	amounts  = []string{"1", "1", "1", "0", "0", "2", "3", "all", "all", "all but 1", "too many", "some", "some"}
 	maxWaits = []int64{0, 0, 0, 1, 1000, 1_000_000, 10_000_000, 59_999_999, 60_000_000, 60_000_000}
 	ids      = []string{fresh, fresh, fresh, fresh, fresh, "a", "a", "a", "b", "c", "zed", "4", "4102444800000000", "%d",
@@ -118,18 +118,17 @@ var subjects = slices.Concat(subjectsOfOne, []subject{
 	manySubject(&listLogManyV1Script, listLogManyV1),
 	manySubject(&gcraManyV1Script, gcraManyV1),
 	manySubject(&sliceRingManyV1Script, sliceRingManyV1),
-	manySubject(&sliceRingReportManyV1Script, sliceRingReportManyV1),
 })
 
-// manySubject is the subject of a script for many keys: two limiters, one of which is asked twice at times. Every third
-// call is one of the script for one key.
+// manySubject is the subject of a script for many: two limiters, one of which is asked twice at times. Every third call
+// is one of the script for one.
 func manySubject(script *sluice.Script, tab table) subject {
 	for _, s := range subjectsOfOne {
 		if s.script.Name+"_many" == script.Name {
 			a, b := tab.keys[0], tab.more[0]
 			s.one, s.script, s.keys = s.script, script, [][]string{{a, b}, {b, a, b}}
-			if script == &sliceRingManyV1Script || script == &sliceRingReportManyV1Script {
-				s.config = shortRingConfig
+			if script == &sliceRingManyV1Script {
+				s.config = fewRingsConfig
 			}
 			return s
 		}
@@ -171,25 +170,12 @@ var subjectsOfOne = []subject{
 	{
 		script: &sliceRingV1Script,
 		back:   &sliceRingReturnV1Script,
-		keys:   [][]string{{"t:x:{u}:sr1"}},
+		keys:   [][]string{sliceRingV1.keys},
 		config: ringConfig,
 		span:   longestOf,
 		limit:  minLimit,
-		args: func(c config, permits, _ int64, _ string) []string {
-			return append(decimals(permits), decimals(c...)...)
-		},
-		returns: ringReturns,
-		damages: ringDamages,
-	},
-	{
-		script: &sliceRingReportV1Script,
-		back:   &sliceRingReturnV1Script,
-		keys:   [][]string{{"t:x:{u}:sr1"}},
-		config: ringConfig,
-		span:   longestOf,
-		limit:  minLimit,
-		args: func(c config, permits, _ int64, _ string) []string {
-			return append(decimals(permits), decimals(c...)...) // without the reports, which act adds
+		args: func(c config, permits, maxWait int64, _ string) []string {
+			return decimals(append([]int64{permits, reported[maxWait%int64(len(reported))]}, c...)...)
 		},
 		returns: ringReturns,
 		damages: ringDamages,
@@ -198,7 +184,7 @@ var subjectsOfOne = []subject{
 		script: &budgetV1Script,
 		back:   &sliceRingReturnV1Script,
 		settle: &budgetSettleV1Script,
-		keys:   [][]string{{"t:x:{u}:sr1", "t:x:{u}:bg1:"}},
+		keys:   [][]string{{ringSubject, "t:x:{u}:bg1:"}},
 		config: ringConfig,
 		span:   longestOf,
 		limit:  minLimit,
@@ -207,7 +193,7 @@ var subjectsOfOne = []subject{
 		},
 		returns: ringReturns,
 		damages: func(store model.Store, keys []string, pick int64) [][]string {
-			return append(ringDamages(store, keys, pick), idDamages(store, keys[1], pick)...)
+			return append(ringDamages(store, keys[:len(keys)-1], pick), idDamages(store, keys[len(keys)-1], pick)...)
 		},
 	},
 	{
@@ -255,20 +241,19 @@ var subjectsOfOne = []subject{
 }
 
 func ringReturns(p *player, st step, _ string, c config) []string {
-	return decimals(p.taken(st, c), amount(st, p.subject.limit(c), p.subject.script))
+	return append(decimals(p.taken(st, c), amount(st, p.subject.limit(c), p.subject.script)), withoutLimits(c)...)
 }
 
-// reported are the permits that calls report.
-var reported = []int64{0, 1, 2, 5, 0, 3, 1_000_000_000}
-
-// reports are what a step reports for each of so many keys.
-func (st step) reports(keys int) []string {
-	words := make([]string, keys)
-	for k := range words {
-		words[k] = strconv.FormatInt(reported[(st.maxWait+int64(k))%int64(len(reported))], 10)
+// withoutLimits are the slice and the size of each window.
+func withoutLimits(c config) (words []string) {
+	for window := range slices.Chunk(c, 3) {
+		words = append(words, decimals(window[:2]...)...)
 	}
 	return words
 }
+
+// reported are the permits that calls report.
+var reported = []int64{0, 0, 1, 0, 5, 0, 1_000_000_000}
 
 // idTTLs are how long budgets know an id.
 var idTTLs = []int64{3_600_000_000, 1000, 1_000_001, 60_000_000, 31_622_400_000_000}
@@ -325,7 +310,7 @@ func ringConfig(t *rapid.T, first config) config {
 		slice := draw(t, "slice", 1_000_000, 1_000_000, 1000, 1001, 2_500_000, 60_000_000, 86_400_000_000)
 		size := draw(t, "size", 3, 1, 2, 4, 7, 8, 30, 60)
 		if rapid.IntRange(0, 299).Draw(t, "long") == 299 {
-			size = draw(t, "size", 3600, 10_000)
+			size = 1000
 		}
 		if known := rapid.IntRange(0, 4).Draw(t, "known window"); first != nil && 3*known < len(first) {
 			slice, size = first[3*known], first[3*known+1]
@@ -335,13 +320,10 @@ func ringConfig(t *rapid.T, first config) config {
 	return c
 }
 
-// shortRingConfig has no windows so long that a call does not decide about all keys, which is not in the model.
-func shortRingConfig(t *rapid.T, first config) config {
+// fewRingsConfig has no more windows than a call for three subjects may have.
+func fewRingsConfig(t *rapid.T, first config) config {
 	c := ringConfig(t, first)
-	for i := 1; i < len(c); i += 3 {
-		c[i] = min(c[i], 1000)
-	}
-	return c
+	return c[:min(len(c), 3*5)]
 }
 
 // longestOf is how long permits count in the longest window.

@@ -168,7 +168,7 @@ func (p *interleaving) run(tl timeline, order int) (gave []string, calls int) {
 
 // call renders the fields of the old file's reply: a new one may append some.
 func (p *interleaving) call(old table, script *sluice.Script, args []string) string {
-	result := p.on.result(script, looks(script, len(old.keys), args), old.keys, args)
+	result := p.on.result(script, looks(script, args), old.keysOf(args), args)
 	if result.Err != nil {
 		return result.Err.Error()
 	}

@@ -37,7 +37,7 @@ func mutantInstructions(script *sluice.Script) int {
 	switch script {
 	case &sliceRingReturnV1Script, &budgetSettleV1Script:
 		return 400_000
-	case &sliceRingManyV1Script, &sliceRingReportManyV1Script:
+	case &sliceRingManyV1Script:
 		return 150_000
 	}
 	return 50_000

@@ -29,7 +29,7 @@ end)(redis)
 // Every timeline passes with such calls refused, and with long windows, intervals and slices, which the timelines have.
 func TestLargeNumbersAreText(t *testing.T) {
 	eachTable(t, func(t *testing.T, tab table) {
-		tab.script = edited(t, tab.script, "\nif #ARGV", "\n"+checkedCalls+"if #ARGV")
+		tab.script = edited(t, tab.script, "\nif #KEYS < 1 ", "\n"+checkedCalls+"if #KEYS < 1 ")
 		tab.timelines = append(tab.timelines, longTimelines[tab.script.Name]...)
 		tab.run(t, func(t *testing.T) target { return startHarness(t, false) })
 	})
@@ -42,7 +42,7 @@ var longTimelines = map[string][]timeline{
 	}}},
 	"token_bucket_set": {{"an interval of ten minutes", []line{{"0s", "3 10m 0", "3 10m 0"}}}},
 	"gcra":             {{"two days to wait", []line{{"0s", "1 48h 1 1 0", "1 0 0 48h"}}}},
-	"slice_ring":       {{"days", []line{{"0s", "1 24h 10 3", "1 2 0 240h 1"}}}},
+	"slice_ring":       {{"days", []line{{"0s", "1 0 24h 10 3", "1 2 0 240h 1"}}}},
 }
 
 // Every call has one slot of a cluster.

@@ -41,14 +41,14 @@ func (h *harness) call(script *sluice.Script, look bool, keys, args []string) ([
 	h.t.Helper()
 	before := h.redis.Snapshot()
 	result := h.result(script, look, keys, args)
-	if after := h.redis.Snapshot(); granted(script, keys, result) == 0 && after != before && len(h.withheld) == 0 {
+	if after := h.redis.Snapshot(); charged(script, keys, args, result) == 0 && after != before && len(h.withheld) == 0 {
 		h.t.Errorf("%s %q granted nothing and changed the store\n from %s\n to   %s", script.Name, args, before, after)
 	}
 	if result.Err != nil {
 		return nil, result.Err.Error()
 	}
 	for _, command := range result.Commands {
-		if command.Write && granted(script, keys, result) == 0 {
+		if command.Write && charged(script, keys, args, result) == 0 {
 			h.t.Errorf("%s %q granted nothing and wrote: %q", script.Name, args, command.Args)
 		}
 	}
@@ -97,13 +97,13 @@ func decides(script *sluice.Script) bool {
 // returns tells whether the script gives permits back.
 func returns(script *sluice.Script) bool { return script.Reply[0].Name == "returned" }
 
-// granted is the reply's first field, 0 with an error: what was granted, to all keys, given back or released, or 1 for
-// an id that was settled. The reply of token_bucket_set is none of these: it has granted.
-func granted(script *sluice.Script, keys []string, result scripttest.Result) int64 {
+// charged is what a call may write for, 0 with an error: the permits granted, to all subjects, reported, given back or
+// released, or 1 for an id that was settled. token_bucket_set always writes.
+func charged(script *sluice.Script, keys, args []string, result scripttest.Result) int64 {
 	if result.Err != nil {
 		return 0
 	}
-	if script.Name == "token_bucket_set" || reports(script) { // a report is charged where nothing is granted
+	if script.Name == "token_bucket_set" || reports(script, args) {
 		return 1
 	}
 	sum, fields := int64(0), result.Reply.([]any)
@@ -114,13 +114,30 @@ func granted(script *sluice.Script, keys []string, result scripttest.Result) int
 	return sum
 }
 
-// oneByOne are the replies for each of so many keys as those of the script for one. Another script has one reply.
+// reports tells whether a call reports permits.
+func reports(script *sluice.Script, args []string) bool {
+	at := slices.IndexFunc(script.Args, func(arg sluice.Field) bool { return arg.Name == "reported" })
+	return at >= 0 && at < len(args) && strings.Trim(args[at], "0") != ""
+}
+
+// subjectsOf is how many a call for so many keys is about. Of each, a reply has four fields, and one for each window.
+func subjectsOf(script *sluice.Script, keys, fields int) int {
+	switch {
+	case script.KeyGroup == nil:
+		return 1
+	case script.Group != nil:
+		return max((fields-1-keys)/4, 1)
+	}
+	return max(keys, 1)
+}
+
+// oneByOne are the replies for each subject of so many keys as those of the script for one. Another script has one reply.
 func oneByOne[E any](script *sluice.Script, keys int, reply []E) iter.Seq[[]E] {
 	if script.KeyGroup == nil || len(reply) == 0 {
 		return slices.Values([][]E{reply})
 	}
 	return func(yield func([]E) bool) {
-		for fields := range slices.Chunk(reply[1:], max((len(reply)-1)/keys, 1)) {
+		for fields := range slices.Chunk(reply[1:], max((len(reply)-1)/subjectsOf(script, keys, len(reply)), 1)) {
 			if !yield(slices.Insert(slices.Clone(fields), min(4, len(fields)), reply[0])) {
 				return
 			}

@@ -19,7 +19,8 @@ const epoch = 4102444800000000
 
 // A line is one step of a timeline. do is a call's arguments, where @1s is the epoch + 1 s; behind the name of another
 // script, those of that one; behind #b, those of a call whose last key ends in b; behind $2 $1, with these keys. Or it
-// is "!" and a command, in which $1 is KEYS[1], ~ a space, and bucket:.. and entry:.. are stored values (see layouts).
+// is "!" and a command, in which $1 is KEYS[1], $1/1sx3 a ring of 3 slices of 1 s, ~ a space, and bucket:.. and entry:..
+// are stored values (see layouts).
 type line struct {
 	at   string // since the epoch, "1.5s" or "-1h"; "" is when the line before was
 	do   string
@@ -34,7 +35,7 @@ type timeline struct {
 // A table is what a script must answer.
 type table struct {
 	script    *sluice.Script
-	keys      []string
+	keys      []string // of rings the subject: see keysOf
 	timelines []timeline
 	more      []string // keys of other subjects, for a script that decides about many
 }
@@ -95,7 +96,7 @@ func (tab table) step(on target, l line, now int64) (got string, ok bool) {
 	}
 	tab, do := tab.called(l.do)
 	args := tab.arguments(do)
-	reply, failed := on.call(tab.script, looks(tab.script, len(tab.keys), args), tab.keys, args)
+	reply, failed := on.call(tab.script, looks(tab.script, args), tab.keysOf(args), args)
 	if failed != "" {
 		return failed, failed == l.want
 	}
@@ -146,6 +147,7 @@ func (tab table) arguments(do string) []string {
 func (tab table) commandWords(command string) []string {
 	words := strings.Fields(command)
 	for i, word := range words {
+		word = ringsWritten.ReplaceAllStringFunc(word, tab.ringKey)
 		for k, key := range slices.Concat(tab.keys, tab.more) {
 			word = strings.ReplaceAll(word, "$"+strconv.Itoa(k+1), key)
 		}
@@ -160,11 +162,25 @@ func (tab table) commandWords(command string) []string {
 func absolute(at string) string { return strconv.FormatInt(epoch+microseconds(at[1:]), 10) }
 
 // layouts make the bytes of stored values that a timeline writes as numbers: bucket:tat:numerator:limit:written:widest,
-// entry:at:before:permits, and charge:at:permits:settled.
+// entry:at:before:permits, ring:at:total:oldest:cell:cell.., charge:at:permits:slice:size.. with the windows charged, and
+// settled:at:permits.
 var layouts = map[string]func(fields ...uint64) string{
-	"bucket": layout.GCRA,
-	"entry":  func(f ...uint64) string { return layout.TokenBucketEntry(f[0], f[1], f[2]) },
-	"charge": func(f ...uint64) string { return layout.Budget(f[0], f[1], f[2] == 1) },
+	"bucket":  layout.GCRA,
+	"entry":   func(f ...uint64) string { return layout.TokenBucketEntry(f[0], f[1], f[2]) },
+	"ring":    func(f ...uint64) string { return inWidths(f, 7, 6, 6, 6) },
+	"charge":  func(f ...uint64) string { return inWidths(append([]uint64{f[0], 2 * f[1]}, f[2:]...), 7, 4, 5, 2) },
+	"settled": func(f ...uint64) string { return inWidths([]uint64{f[0], 2*f[1] + 1}, 7, 4) },
+}
+
+// inWidths are big-endian integers of so many bytes; the last two widths take turns.
+func inWidths(numbers []uint64, widths ...int) (bytes string) {
+	for i, n := range numbers {
+		for i >= len(widths) {
+			i -= 2
+		}
+		bytes += layout.Integer(widths[i], n)
+	}
+	return bytes
 }
 
 // packed is a word of a command, as bytes if it is a stored value in numbers.

@@ -112,7 +112,7 @@ func (tl vectorTimeline) play(
 			if step.Script != "" {
 				called = scriptOf(t, step.Script)
 			}
-			reply, failed := on.call(called, looks(called, len(keys), args), keys, args)
+			reply, failed := on.call(called, looks(called, args), keys, args)
 			if failed != step.Error || !slices.Equal(reply, step.Reply) {
 				t.Errorf("step %d, %q: got %v %q, want %v %q", i+1, args, reply, failed, step.Reply, step.Error)
 			}
@@ -224,14 +224,14 @@ func (tab table) vector(t *testing.T, tl timeline) vectorTimeline {
 		default:
 			called, do := tab.called(l.do)
 			args := called.arguments(do)
-			outcome := chosen(model.Call(called.script, store, now, called.keys, args), store, l.want)
+			outcome := chosen(model.Call(called.script, store, now, called.keysOf(args), args), store, l.want)
 			if outcome.Any {
 				return made
 			}
 			if got, ok := called.compare(outcome.Reply, l.want, now); outcome.Err != l.want && !ok {
 				t.Errorf("%s, %s: the model says %s %s, the timeline %s", tl.name, l.do, got, outcome.Err, l.want)
 			}
-			step, after = vectorCall(now, called.keys, args, outcome), outcome.After
+			step, after = vectorCall(now, called.keysOf(args), args, outcome), outcome.After
 			relative = strings.HasSuffix(called.script.Name, "_return")
 			if called.script != tab.script {
 				step.Script = strings.TrimSuffix(called.script.File, ".lua")

@@ -18,21 +18,26 @@ type arguments struct {
 // read holds the arguments against the script's header, and returns the error of the first that is not in
 // its range.
 func read(script *sluice.Script, keys, args []string) (a arguments, bad string) {
-	if group := script.KeyGroup; group != nil && (len(keys) < group.Min || len(keys) > group.Max) {
-		return a, fmt.Sprintf("BADARG KEYS: want %d to %d", group.Min, group.Max)
-	} else if group == nil && len(keys) != len(script.Keys) {
-		return a, fmt.Sprintf("BADARG KEYS: want %d", len(script.Keys))
+	least, most := keyBounds(script)
+	if len(keys) < least || len(keys) > most {
+		return a, WantedKeys(script)
 	}
-	least := len(Fields(script, len(keys), 0))
+	alone := len(Fields(script, 0))
 	if group := script.Group; group != nil {
-		a.groups = (len(args) - least) / (len(Fields(script, len(keys), 1)) - least)
+		a.groups = len(keys) - least + 1
+		if script.KeyGroup != nil {
+			a.groups = (len(args) - alone) / (len(Fields(script, 1)) - alone)
+		}
 		if a.groups < group.Min || a.groups > group.Max {
 			return a, WantedArgs(script)
 		}
 	}
-	fields := Fields(script, len(keys), a.groups)
+	fields := Fields(script, a.groups)
 	if len(args) != len(fields) {
 		return a, WantedArgs(script)
+	}
+	if script.KeyGroup != nil && script.Group != nil && len(keys)%a.groups > 0 {
+		return a, "BADARG KEYS: want one for each window of each subject"
 	}
 	a.number, a.text = map[string]int64{}, map[string]string{}
 	for i, text := range args {
@@ -43,24 +48,42 @@ func read(script *sluice.Script, keys, args []string) (a arguments, bad string) 
 	return a, ""
 }
 
-// Fields are the arguments of a call for so many keys one by one. The names of repeated ones end in a number: those of
-// each key are reported_1, reported_2 and so on, and then those of a group slice_1, size_1, limit_1, slice_2 and so on.
-func Fields(script *sluice.Script, keys, groups int) (fields []sluice.Field) {
-	for _, come := range []struct {
-		ending string
-		times  int
-	}{{"", 1}, {"_k", keys}, {"_i", groups}} {
-		for n := range come.times {
-			for _, field := range script.Args {
-				name, ends := strings.CutSuffix(field.Name, come.ending)
-				if !ends || field.Repeated != (come.ending != "") {
-					continue
-				}
-				if field.Repeated {
-					field.Name = fmt.Sprintf("%s_%d", name, n+1)
-				}
-				fields = append(fields, field)
-			}
+// keyBounds are the least and the most keys of a call.
+func keyBounds(script *sluice.Script) (least, most int) {
+	switch {
+	case script.KeyGroup != nil:
+		return script.KeyGroup.Min, script.KeyGroup.Max
+	case script.Group != nil:
+		others := len(script.Keys) - 1
+		return script.Group.Min + others, script.Group.Max + others
+	}
+	return len(script.Keys), len(script.Keys)
+}
+
+// WantedKeys is the error of a call with another number of keys.
+func WantedKeys(script *sluice.Script) string {
+	least, most := keyBounds(script)
+	if least == most {
+		return fmt.Sprintf("BADARG KEYS: want %d", least)
+	}
+	return fmt.Sprintf("BADARG KEYS: want %d to %d", least, most)
+}
+
+// Fields are the arguments of a call one by one. The names of those of a group end in a number: slice_1, size_1,
+// limit_1, slice_2 and so on.
+func Fields(script *sluice.Script, groups int) (fields []sluice.Field) {
+	var each []sluice.Field
+	for _, field := range script.Args {
+		if field.Repeated {
+			each = append(each, field)
+		} else {
+			fields = append(fields, field)
+		}
+	}
+	for i := range groups {
+		for _, field := range each {
+			field.Name = fmt.Sprintf("%s_%d", strings.TrimSuffix(field.Name, "_i"), i+1)
+			fields = append(fields, field)
 		}
 	}
 	return fields
@@ -70,20 +93,17 @@ func Fields(script *sluice.Script, keys, groups int) (fields []sluice.Field) {
 func WantedArgs(script *sluice.Script) string {
 	var names, each []string
 	for _, field := range script.Args {
-		switch {
-		case !field.Repeated:
-			names = append(names, field.Name)
-		case strings.HasSuffix(field.Name, "_k"):
-			names = append(names, "each key's "+strings.TrimSuffix(field.Name, "_k"))
-		default:
+		if field.Repeated {
 			each = append(each, strings.TrimSuffix(field.Name, "_i"))
+		} else {
+			names = append(names, field.Name)
 		}
 	}
 	if len(each) == 0 {
 		return fmt.Sprintf("BADARG ARGV: want %d", len(names))
 	}
-	return fmt.Sprintf("BADARG ARGV: want %s, then %s of %d..%d windows",
-		strings.Join(names, ", "), strings.Join(each, ", "), script.Group.Min, script.Group.Max)
+	return fmt.Sprintf("BADARG ARGV: want %s, then %s for each window", strings.Join(names, ", "),
+		strings.Join(each, ", "))
 }
 
 var digits = regexp.MustCompile(`\A[0-9]{1,16}\z`)

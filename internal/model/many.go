@@ -8,8 +8,8 @@ import (
 	"github.com/sluice-redis/sluice"
 )
 
-// many is a script for many keys: the script for one, called for each of them. That a call gives up after long searches
-// or much work is not in the model.
+// many is a script for many subjects: the script for one, called for each of them. That a call of list_log_many gives
+// up after long searches is not in the model.
 func many(script *sluice.Script, store Store, now int64, keys, args []string) Outcome {
 	all, bad := read(script, keys, args)
 	if bad != "" {
@@ -17,8 +17,8 @@ func many(script *sluice.Script, store Store, now int64, keys, args []string) Ou
 	}
 	sum := Outcome{Reply: []int64{now}, After: store}
 	undecided := make([]int64, 4+all.groups) // a count for each window
-	for k, key := range keys {
-		one := Call(single(script), sum.After, now, []string{key}, argsOf(script, len(keys), k, args))
+	for own := range slices.Chunk(keys, max(all.groups, 1)) {
+		one := Call(single(script), sum.After, now, own, args)
 		code, _, _ := strings.Cut(one.Err, " ")
 		switch code {
 		case "BADARG":
@@ -40,14 +40,7 @@ func many(script *sluice.Script, store Store, now int64, keys, args []string) Ou
 	return sum
 }
 
-// argsOf are the arguments of key k, counted from 0, of so many: those that all share, and its own before the group.
-func argsOf(script *sluice.Script, keys, k int, args []string) []string {
-	alone := len(Fields(script, 0, 0))
-	own := len(Fields(script, 1, 0)) - alone
-	return slices.Concat(args[:alone], args[alone+k*own:alone+(k+1)*own], args[alone+keys*own:])
-}
-
-// single is the script for one key.
+// single is the script for one subject.
 func single(script *sluice.Script) *sluice.Script {
 	for _, other := range sluice.All() {
 		if other.Name+"_many" == script.Name && other.Version == script.Version {
@@ -57,7 +50,7 @@ func single(script *sluice.Script) *sluice.Script {
 	return script
 }
 
-// mostTogether is how many permits a call may ask for, for all keys.
+// mostTogether is how many permits a call may ask for, for all subjects.
 func mostTogether(script *sluice.Script) int64 {
 	if script.Name == "list_log_many" {
 		return 1000

@@ -45,7 +45,7 @@ func Call(script *sluice.Script, store Store, now int64, keys, args []string) Ou
 		return listLog(c)
 	case "zset_log":
 		return zsetLog(c)
-	case "slice_ring", "slice_ring_report":
+	case "slice_ring":
 		return sliceRing(c)
 	case "slice_ring_return":
 		return sliceRingReturn(c)

@@ -2,338 +2,216 @@ package model
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 )
 
-// sliceRing is slice_ring_v1: permits counted by slice of time, in each window by slices of its own. It is
-// slice_ring_report_v1 too: what is reported counts in the current slice before anything is decided.
+// sliceRing is slice_ring_v1: permits counted by slice of time, in a ring for each window.
 func sliceRing(c call) Outcome {
-	windows := windowsOf(c.args)
-	permits := c.args.number["permits"]
-	if tooMany(windows) {
-		return c.fails(badSizes)
+	if c.tooMany() {
+		return c.fails("BADARG permits: want up to every limit")
 	}
-	for _, w := range windows {
-		if permits > w.limit {
-			return c.fails("BADARG permits: want up to every limit")
-		}
+	rings, unread := c.rings()
+	if unread != nil {
+		return *unread
 	}
-	r, bad := c.ring()
-	if bad != "" {
-		return c.fails(bad)
-	}
-	if !r.sound {
-		return Outcome{Or: badRing, Any: true, After: c.store}
-	}
-	r, time := r.at(c.now, windows)
-	reply, counts := []int64{0, 1_000_000_000, 0, 0, c.now}, []int64{}
-	reported, charged := c.args.number["reported"], c.args.number["reported"]
-	for i, w := range windows {
-		v := r.view(i, w, time)
-		counts = append(counts, v.held(0))
-		charged = max(min(charged, maxHeld-v.held(0)), 0)
-		k := int64(0)
-		for k < w.size && v.held(k)+reported+max(permits, 1) > w.limit {
-			k++
-		}
-		if k > 0 {
-			reply[2] = max(reply[2], (v.current+k)*w.slice-c.now)
-		}
-		reply[3] = max(reply[3], v.empty()-c.now)
-	}
-	outcome := Outcome{After: c.store}
-	if permits > 0 && reply[2] == 0 {
-		reply[0] = permits
-	}
-	if added := charged + reply[0]; added > 0 {
-		outcome.After = c.store.With(c.keys[0], r.grant(windows, counts, time, added).value(c.store[c.keys[0]]))
-		for i, w := range windows {
-			counts[i] += added
-			reply[3] = max(reply[3], (time/w.slice+w.size)*w.slice-c.now)
-		}
-	}
-	for i, w := range windows {
-		reply[1] = min(reply[1], max(w.limit-counts[i], 0))
-	}
-	outcome.Reply = slices.Concat(reply, counts)
-	return outcome
+	reply := c.decided(rings, c.args.number["reported"])
+	return c.granted(rings, reply, c.args.number["reported"]+reply[0])
 }
 
-type ringWindow struct{ slice, size, limit int64 }
+// tooMany reports whether the permits exceed a limit.
+func (c call) tooMany() bool {
+	return slices.ContainsFunc(c.windows(), func(w window) bool { return c.args.number["permits"] > w.limit })
+}
 
-func windowsOf(args arguments) (windows []ringWindow) {
-	for i := 1; i <= args.groups; i++ {
-		number := func(name string) int64 { return args.number[fmt.Sprintf("%s_%d", name, i)] }
-		windows = append(windows, ringWindow{number("slice"), number("size"), number("limit")})
+type window struct {
+	key                string
+	slice, size, limit int64
+}
+
+// windows are those of a call, each with the key of its ring. Some scripts take no limits.
+func (c call) windows() (windows []window) {
+	for i := range c.args.groups {
+		number := func(name string) int64 { return c.args.number[fmt.Sprintf("%s_%d", name, i+1)] }
+		windows = append(windows, window{c.keys[i], number("slice"), number("size"), number("limit")})
 	}
 	return windows
 }
 
-const (
-	maxCells = 10000 // in all windows
-	badSizes = "BADARG ARGV: want up to 10000 slices together"
-)
-
-func tooMany(windows []ringWindow) bool {
-	cells := int64(0)
-	for _, w := range windows {
-		cells += w.size
-	}
-	return cells > maxCells
-}
-
-// A ring is decoded: what each of its sections holds.
+// A ring is what one window holds.
 type ring struct {
-	last, total int64 // when the last permits were granted, and how many were in all
-	sections    []section
-	sound       bool   // a script can have written it
-	behind      string // bytes that stand after the ring
-	expires     int64  // if a script sets the expiry anew: when the last section is empty
-	isNew       bool   // written as a whole
-}
+	window
+	time    int64           // when it was charged last
+	total   int64           // of all charges; it wraps at 2^48
+	charged map[int64]int64 // in each slice of the window, which ends with that of time
+	behind  string          // bytes that stand behind the ring
+	sound   bool            // a script can have written it
 
-// A section counts the permits granted in each of its slices.
-type section struct {
-	slice, size, shift int64
-	granted, links     map[int64]int64 // by slice number; a link is the first slice from it on with permits
+	last    int64 // the slice that was charged last
+	isEmpty bool  // that slice has left the window
 }
 
 const (
-	ringHeader    = 14
-	sectionHeader = 20
-	maxSections   = 8
-	ringCell      = 7       // bytes: 44 bits of a total, 12 of a link
-	ringWrap      = 1 << 44 // of totals
-	linkWrap      = 1 << 12 // of links
-	badSections   = "BADSTATE ring: want 1..8 sections"
-	badRing       = "BADSTATE ring: want" // and what, if a script looks at what is damaged
+	ringHeader = 19      // bytes
+	ringCell   = 6       // bytes
+	ringWrap   = 1 << 48 // of totals
+	maxHeld    = 10_000_000_000_000
+	badRing    = "BADSTATE ring_%d: want 19 bytes and its cells"
 )
 
-// ring returns what is stored. Nothing stored is a ring without sections.
-func (c call) ring() (r ring, bad string) {
-	stored, ok := c.holds(c.keys[0], "string")
+// rings returns the ring of each window as a call finds it now. unread is the outcome if one cannot be read.
+func (c call) rings() (rings []ring, unread *Outcome) {
+	for i, w := range c.windows() {
+		r, bad := c.ring(w, i+1)
+		if bad != "" {
+			return nil, &Outcome{Err: bad, After: c.store}
+		}
+		rings = append(rings, r.at(c.now))
+	}
+	if slices.ContainsFunc(rings, func(r ring) bool { return !r.sound }) {
+		return nil, &Outcome{Or: badRing[:len("BADSTATE ring_")], Any: true, After: c.store}
+	}
+	return rings, nil
+}
+
+// ring returns what is stored of the i-th window. Nothing stored, or an empty string, is an empty ring.
+func (c call) ring(w window, i int) (r ring, bad string) {
+	stored, ok := c.holds(w.key, "string")
 	switch {
 	case !ok:
 		return r, wrongType
-	case stored.Type == "":
-		return ring{sound: true, last: c.now}, ""
+	case stored.Text == "":
+		return w.empty(c.now), ""
+	case len(stored.Text) < ringHeader:
+		return r, fmt.Sprintf(badRing, i)
 	}
-	return ringOf(stored.Text)
+	return w.ringOf(stored.Text), ""
 }
 
-func ringOf(bytes string) (r ring, bad string) {
-	if len(bytes) < ringHeader+sectionHeader {
-		return r, badSections
-	}
-	n := int(bytes[0])
-	from := ringHeader + n*sectionHeader
-	if n < 1 || n > maxSections || len(bytes) < from {
-		return r, badSections
-	}
-	r = ring{last: bigEndian(bytes[1:8]), total: bigEndian(bytes[8:14]), sound: true}
-	for i := range n {
-		header := bytes[ringHeader+i*sectionHeader:][:sectionHeader]
-		s := section{slice: bigEndian(header[:5]), size: bigEndian(header[5:7]), shift: bigEndian(header[7:13])}
-		if s.slice < 1000 || s.size < 1 || s.size > 10000 {
-			return ring{}, ""
-		}
-		cells := bytes[min(from, len(bytes)):]
-		r.sound = r.sound && s.decode(cells, r.last/s.slice, apart(r.total, -s.shift), header[13:])
-		r.sections, from = append(r.sections, s), from+int(ringCell*s.size)
-	}
-	r.behind = bytes[min(from, len(bytes)):]
-	return r, ""
+func (w window) empty(now int64) ring {
+	return ring{window: w, time: now, charged: map[int64]int64{}, sound: true, isEmpty: true}
 }
+
+// ringOf reads a ring: each cell is the total before a slice, so what was charged in it is the difference to the next.
+func (w window) ringOf(text string) ring {
+	r := ring{window: w, time: bigEndian(text[:7]), total: bigEndian(text[7:13]), charged: map[int64]int64{}}
+	r.last = r.current()
+	if int64(len(text)) < ringHeader+ringCell*w.size || r.time > maxTime {
+		return r
+	}
+	next := r.total
+	for s := r.last; s > r.last-w.size; s-- {
+		before := bigEndian(text[ringHeader+ringCell*index(s, w.size):][:ringCell])
+		r.charged[s] = index(next-before, ringWrap)
+		next = before
+	}
+	r.behind = text[ringHeader+ringCell*w.size:]
+	r.sound = r.held(r.last) <= maxHeld && next == bigEndian(text[13:19])
+	return r
+}
+
+// current is the slice of the time.
+func (r ring) current() int64 { return (r.time - index(r.time, r.slice)) / r.slice }
+
+// held returns what the window that ends with a slice holds.
+func (r ring) held(end int64) (permits int64) {
+	for s, n := range r.charged {
+		if s > end-r.size {
+			permits += n
+		}
+	}
+	return permits
+}
+
+// at returns the ring at a call's time. If the clock is behind, that is the time of the last charge; if it is more than
+// the window and 60 s behind, the ring is empty. So it is where all have left the window.
+func (r ring) at(now int64) ring {
+	if r.time > now+r.slice*r.size+60_000_000 {
+		return r.empty(now)
+	}
+	r.time = max(r.time, now)
+	if r.isEmpty || r.current()-r.last >= r.size {
+		return r.empty(r.time)
+	}
+	for s := range r.charged {
+		if s <= r.current()-r.size {
+			delete(r.charged, s)
+		}
+	}
+	return r
+}
+
+// decided returns slice_ring's reply before anything is charged.
+func (c call) decided(rings []ring, reported int64) []int64 {
+	permits := c.args.number["permits"]
+	remaining, wait, reset := int64(1_000_000_000), int64(0), int64(0)
+	counts := []int64{}
+	for _, r := range rings {
+		held, added := r.held(r.current()), reported
+		counts, added = append(counts, held), min(added, maxHeld-held)
+		remaining = min(remaining, r.limit-held-reported)
+		for k := int64(0); k < r.size && r.held(r.current()+k)+added+max(permits, 1) > r.limit; k++ {
+			wait = max(wait, (r.current()+k+1)*r.slice-c.now)
+		}
+		if !r.isEmpty {
+			reset = max(reset, (r.last+r.size)*r.slice-c.now)
+		}
+	}
+	granted := permits
+	if wait > 0 {
+		granted = 0
+	}
+	return slices.Concat([]int64{granted, max(remaining, 0), wait, reset, c.now}, counts)
+}
+
+// granted returns the outcome of a call with this reply that charges every window.
+func (c call) granted(rings []ring, reply []int64, charge int64) Outcome {
+	if charge == 0 {
+		return Outcome{Reply: reply, After: c.store}
+	}
+	reply[1] -= reply[0]
+	for i, r := range rings {
+		reply[3] = max(reply[3], (r.current()+r.size)*r.slice-c.now)
+		reply[5+i] = min(reply[5+i]+charge, maxHeld)
+	}
+	return Outcome{Reply: reply, After: c.charge(rings, charge)}
+}
+
+// charge returns the store after a charge of every window. A ring expires when its last slice has left the window.
+func (c call) charge(rings []ring, charge int64) Store {
+	after := c.store
+	for _, r := range rings {
+		value := Value{Type: "string", Expires: c.store[r.key].Expires}
+		if r.isEmpty || r.current() > r.last {
+			value.Expires = milliseconds((r.current() + r.size) * r.slice)
+		}
+		charge := min(charge, maxHeld-r.held(r.current()))
+		r.charged[r.current()] += charge
+		r.total = (r.total + charge) % ringWrap
+		value.Text = r.encoded()
+		after = after.With(r.key, value)
+	}
+	return after
+}
+
+// encoded returns the bytes of a ring.
+func (r ring) encoded() string {
+	before, cells := r.total, make([]string, r.size)
+	for s := r.current(); s > r.current()-r.size; s-- {
+		before = index(before-r.charged[s], ringWrap)
+		cells[index(s, r.size)] = inBytes(before, ringCell)
+	}
+	return inBytes(r.time, 7) + inBytes(r.total, 6) + inBytes(before, 6) + strings.Join(cells, "") + r.behind
+}
+
+// index returns n modulo size, which is not negative.
+func index(n, size int64) int64 { return ((n % size) + size) % size }
 
 func bigEndian(bytes string) (n int64) {
 	for i := range len(bytes) {
 		n = n<<8 | int64(bytes[i])
 	}
 	return n
-}
-
-// decode reads the permits and the link of each slice. It reports whether a script can have written them: totals do
-// not fall, no permits are between a slice and its link, and first is the oldest slice's cell.
-func (s *section) decode(cells string, last, total int64, first string) bool {
-	if int64(len(cells)) < ringCell*s.size {
-		return false
-	}
-	s.granted, s.links = map[int64]int64{}, map[int64]int64{}
-	all, next, before := int64(0), total, map[int64]int64{}
-	for n := last; n > last-s.size; n-- {
-		stored := bigEndian(cells[ringCell*index(n, s.size):][:ringCell])
-		before[n] = stored / linkWrap
-		if granted := apart(next, before[n]); granted > 0 {
-			s.granted[n] = granted
-			all += granted
-		}
-		s.links[n] = n + index(stored%linkWrap-n, linkWrap)
-		if total, within := before[s.links[n]]; !within || total != before[n] {
-			return false
-		}
-		next = before[n]
-	}
-	return all < ringWrap && cells[ringCell*index(last+1, s.size):][:ringCell] == first
-}
-
-// apart returns the difference of two totals, which wrap at 2^44.
-func apart(later, earlier int64) int64 { return index(later-earlier, ringWrap) }
-
-// index returns the position of a slice's cell.
-func index(s, size int64) int64 { return ((s % size) + size) % size }
-
-// at returns what counts of the ring, and the time of a call: if the clock is behind, that of the last grant.
-func (r ring) at(now int64, windows []ringWindow) (ring, int64) {
-	longest := int64(0)
-	for _, w := range windows {
-		longest = max(longest, w.slice*w.size)
-	}
-	for _, s := range r.sections {
-		longest = max(longest, s.slice*s.size)
-	}
-	switch {
-	case r.last <= now:
-		return r, now
-	case r.last-now > longest+60_000_000:
-		return ring{total: r.total, sound: true, last: now}, now
-	}
-	return r, r.last
-}
-
-// A view is a window of a call, counted in a section: its own, or another.
-type view struct {
-	ringWindow
-	section
-	current, last int64 // slices of the window: the current one, and that of the last grant
-	own           bool
-}
-
-// view finds the section that a window of the call is counted in: its own, if there are several that at the window's
-// place; or else the shortest that is as long, or the longest.
-func (r ring) view(i int, w ringWindow, time int64) view {
-	v := view{ringWindow: w, current: time / w.slice, last: r.last / w.slice}
-	missed := int64(-1)
-	for j, s := range r.sections {
-		own := s.slice == w.slice && s.size == w.size
-		misses := s.slice*(s.size-1) - w.slice*(w.size-1)
-		if misses < 0 {
-			misses = 1e15 - misses
-		}
-		if missed < 0 || own && (!v.own || j == i) || !v.own && misses < missed {
-			v.section, v.own, missed = s, own, misses
-		}
-	}
-	return v
-}
-
-// held returns the permits in the window k slices from now. All were granted up to the last grant.
-func (v view) held(k int64) (n int64) {
-	first := v.current + k - v.ringWindow.size + 1
-	for s, granted := range v.granted {
-		if (s+1)*v.section.slice > first*v.ringWindow.slice && v.last >= first {
-			n += granted
-		}
-	}
-	return n
-}
-
-// empty returns when the slice of the last grant has left the window.
-func (v view) empty() int64 {
-	if v.granted == nil {
-		return 0
-	}
-	return (v.last + v.ringWindow.size) * v.ringWindow.slice
-}
-
-// grant returns the ring after a grant. New windows get sections, in which what they hold was granted at the last one.
-func (r ring) grant(windows []ringWindow, counts []int64, time, permits int64) ring {
-	var missing []section
-	added := func(i int) section {
-		w, last := windows[i], r.last/windows[i].slice
-		s := section{slice: w.slice, size: w.size, shift: apart(counts[i], r.total), links: map[int64]int64{}}
-		s.granted = map[int64]int64{last: counts[i]}
-		for n := last; n > last-w.size; n-- {
-			s.links[n] = last
-		}
-		return s
-	}
-	for i, w := range windows {
-		if !r.view(i, w, time).own {
-			missing = append(missing, added(i))
-		}
-	}
-	cells := int64(0)
-	for _, s := range slices.Concat(r.sections, missing) {
-		cells += s.size
-	}
-	if len(r.sections)+len(missing) > maxSections || cells > maxCells {
-		r.sections, missing = nil, nil
-		for i := range windows {
-			missing = append(missing, added(i))
-		}
-	}
-	r.isNew, r.sections = len(missing) > 0, slices.Concat(r.sections, missing)
-	before, after := int64(0), int64(0)
-	for i, s := range r.sections {
-		before = max(before, (r.last/s.slice+s.size)*s.slice)
-		r.sections[i] = s.add(r.last/s.slice, time/s.slice, permits)
-		after = max(after, (time/s.slice+s.size)*s.slice)
-	}
-	if r.isNew || after > before {
-		r.expires = after
-	}
-	r.last, r.total = time, (r.total+permits)%ringWrap
-	return r
-}
-
-// add returns the section after a grant in a slice.
-func (s section) add(last, slice, permits int64) section {
-	s.granted, s.links = maps.Clone(s.granted), maps.Clone(s.links)
-	for n := last + 1; n <= slice; n++ {
-		s.links[n] = slice
-		if slice-last > s.size {
-			n = max(n, slice-s.size) // those before have left
-			s.links[n] = slice
-		}
-	}
-	s.granted[slice] += permits
-	for n := range s.links {
-		if n <= slice-s.size {
-			delete(s.granted, n)
-			delete(s.links, n)
-		}
-	}
-	return s
-}
-
-// value returns the stored value of the ring. It expires when the last slice has left all sections; another grant in
-// the same slices does not change that.
-func (r ring) value(stored Value) Value {
-	value := Value{Type: "string", Text: r.encoded(), Expires: stored.Expires}
-	if !r.isNew {
-		value.Text += r.behind
-	}
-	if r.expires > 0 {
-		value.Expires = milliseconds(r.expires)
-	}
-	return value
-}
-
-// encoded returns the bytes: a header, that of each section, and the cells of each.
-func (r ring) encoded() string {
-	header, cells := inBytes(int64(len(r.sections)), 1)+inBytes(r.last, 7)+inBytes(r.total, 6), []string{}
-	for _, s := range r.sections {
-		own, last, total := make([]string, s.size), r.last/s.slice, apart(r.total, -s.shift)
-		for n := last; n > last-s.size; n-- {
-			total = apart(total, s.granted[n])
-			own[index(n, s.size)] = inBytes(total*linkWrap+index(s.links[n], linkWrap), ringCell)
-		}
-		header += inBytes(s.slice, 5) + inBytes(s.size, 2) + inBytes(s.shift, 6) + own[index(last+1, s.size)]
-		cells = append(cells, own...)
-	}
-	return header + strings.Join(cells, "")
 }
 
 // inBytes encodes a number as a big-endian integer of n bytes.

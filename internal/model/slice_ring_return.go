@@ -1,39 +1,46 @@
 package model
 
-// maxReturnSlices is how many slices back permits can be given back, in all sections together.
+// maxReturnSlices is how many slices back permits can be given back, in all windows together.
 const maxReturnSlices = 1000
 
-// sliceRingReturn is slice_ring_return_v1: it lowers the count of the slices in which permits were granted.
+// sliceRingReturn is slice_ring_return_v1.
 func sliceRingReturn(c call) Outcome {
-	r, bad := c.ring()
-	if bad != "" {
-		return c.fails(bad)
+	every := func(window) bool { return true }
+	returned, after, unread := c.ringsLowered(every, c.args.number["moment"], c.args.number["permits"])
+	if unread != nil {
+		return *unread
 	}
-	if !r.sound {
-		return Outcome{Or: badRing, Any: true, After: c.store}
-	}
-	returned, after := c.ringLowered(r, c.args.number["moment"], c.args.number["permits"])
 	return Outcome{Reply: []int64{returned}, After: after}
 }
 
-// ringLowered takes permits out of the slices that hold a time, as many as they hold. It returns how many at most.
-func (c call) ringLowered(r ring, moment, permits int64) (returned int64, after Store) {
+// ringsLowered takes permits out of the slice that holds a time, as many as it holds, in each of the windows that take part.
+// It returns how many at most.
+func (c call) ringsLowered(takesPart func(window) bool, moment, permits int64) (most int64, after Store, unread *Outcome) {
 	left := int64(maxReturnSlices)
-	for i, s := range r.sections {
-		slice, last := moment/s.slice, r.last/s.slice
-		if slice > last || slice <= last-s.size || last-slice > left {
+	after = c.store
+	for i, w := range c.windows() {
+		r, bad := c.ring(w, i+1)
+		if bad != "" {
+			return 0, nil, &Outcome{Err: bad, After: c.store}
+		}
+		slice := moment / w.slice
+		later := r.last - slice
+		if r.isEmpty || !takesPart(w) || later < 0 || later >= w.size || later > left {
 			continue
 		}
-		left -= last - slice
-		n := min(permits, s.granted[slice])
-		s.granted[slice] -= n
-		r.sections[i].shift = apart(s.shift, n)
-		returned = max(returned, n)
+		if !r.sound {
+			unread = &Outcome{Or: badRing[:len("BADSTATE ring_")], Any: true, After: c.store}
+			continue
+		}
+		left -= later
+		n := min(permits, r.charged[slice])
+		if n == 0 {
+			continue
+		}
+		r.charged[slice] -= n
+		r.total = index(r.total-n, ringWrap)
+		after = after.With(w.key, Value{Type: "string", Text: r.encoded(), Expires: c.store[w.key].Expires})
+		most = max(most, n)
 	}
-	if returned == 0 {
-		return 0, c.store
-	}
-	stored := c.store[c.keys[0]]
-	stored.Text = r.encoded() + r.behind
-	return returned, c.store.With(c.keys[0], stored)
+	return most, after, unread
 }

@@ -1,11 +1,11 @@
 -- FOR TESTS ONLY: the time is in sluice:test:clock
 -- gcra_many v1
 --
--- gcra_v1 for up to 64 subjects of one limiter in one call. REPLY goes on with EACH for each key in turn. Each key is
--- decided as by gcra_v1, and twice if it is named twice. Only granted above 0 is a grant. A key that cannot be
--- decided has granted -1 (BADSTATE) or -2 (WRONGTYPE); the others are decided. If Redis refuses a command, for
--- example by an ACL, the call ends with that error, and keys before it keep their grants: too much is counted, never
--- too little. In a cluster all keys must lie in one slot: different subjects mostly do not.
+-- gcra_v1 for up to 64 keys of one limiter in one call. REPLY goes on with EACH for each key in turn. Each key is
+-- decided as by gcra_v1, and twice if it is named twice. Only granted above 0 is a grant. One that cannot be decided
+-- has granted -1 (BADSTATE) or -2 (WRONGTYPE); the others are decided. If Redis refuses a command, for example by an
+-- ACL, the call ends with that error, and those before it keep their grants: too much is counted, never too little.
+-- In a cluster all keys must lie in one slot: different subjects mostly do not.
 --
 -- GROUP[k]    subject      1..64
 -- KEYS[k]     bucket       <prefix>:<limiter>:{<subject>}:gcra1
@@ -27,7 +27,7 @@
 -- ERROR       BADSTATE     granted -1: bucket holds a string that is not in the layout gcra/1
 --
 -- STATE       gcra/1       as gcra_v1
--- COMPLEXITY  O(K)         one TIME, then as gcra_v1 for each of K keys
+-- COMPLEXITY  O(K)         one TIME, then as gcra_v1 for each of K subjects
 -- REDIS       5.0
 
 -- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
@@ -77,14 +77,10 @@ local now = clock[1] * 1000000 + clock[2]
 -- integers of 1 to 8 bytes. rawget, because Redis raises an error for a global that does not exist.
 local struct = rawget(_G, "struct") or {
   pack = function(format, ...)
-    local bytes, numbers, i = "", {...}, 0
+    local bytes, numbers = "", {...}
     for width in format:gmatch("%d") do
-      i = i + 1
-      local n, field = numbers[i], ""
-      for _ = 1, tonumber(width) do
-        field = string.char(n % 256) .. field
-        n = math.floor(n / 256)
-      end
+      local n, field = table.remove(numbers, 1), ""
+      for _ = 1, tonumber(width) do field, n = string.char(n % 256) .. field, math.floor(n / 256) end
       bytes = bytes .. field
     end
     return bytes
@@ -93,17 +89,14 @@ local struct = rawget(_G, "struct") or {
     local numbers = {}
     for width in format:gmatch("%d") do
       local n = 0
-      for _ = 1, tonumber(width) do
-        n = n * 256 + bytes:byte(at)
-        at = at + 1
-      end
+      for _ = 1, tonumber(width) do n, at = n * 256 + bytes:byte(at), at + 1 end
       numbers[#numbers + 1] = n
     end
     return unpack(numbers) -- the function of Lua
   end,
 }
 
--- Decides about one key, as gcra_v1 does. Returns the fields of its reply, or an error.
+-- Decides about one subject, as gcra_v1 does. Returns the fields of its reply, or an error.
 local function decide(bucket)
   local stored = redis.pcall("GET", bucket)
   -- How far the theoretical arrival time lies ahead of now: 0 for a full bucket.
@@ -184,11 +177,11 @@ local function decide(bucket)
   return granted, remaining, wait, math.floor(reset_after)
 end
 
--- An error of one key becomes a number, so that the others are decided. Any other, such as a right withheld by an ACL,
--- ends the call: what was granted before it stays.
+-- An error of one subject becomes a number, so that the others are decided. Any other, such as a right withheld by an
+-- ACL, ends the call: what was granted before it stays.
 local reply, n = {now}, 1
-for i = 1, #KEYS do
-  local granted, remaining, wait, reset_after = decide(KEYS[i])
+for k = 1, #KEYS do
+  local granted, remaining, wait, reset_after = decide(KEYS[k])
   if not remaining then
     local code = granted.err:match("^%u+")
     if code ~= "BADSTATE" and code ~= "WRONGTYPE" then return granted end

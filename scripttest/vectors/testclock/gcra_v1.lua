@@ -89,14 +89,10 @@ local now = clock[1] * 1000000 + clock[2]
 -- integers of 1 to 8 bytes. rawget, because Redis raises an error for a global that does not exist.
 local struct = rawget(_G, "struct") or {
   pack = function(format, ...)
-    local bytes, numbers, i = "", {...}, 0
+    local bytes, numbers = "", {...}
     for width in format:gmatch("%d") do
-      i = i + 1
-      local n, field = numbers[i], ""
-      for _ = 1, tonumber(width) do
-        field = string.char(n % 256) .. field
-        n = math.floor(n / 256)
-      end
+      local n, field = table.remove(numbers, 1), ""
+      for _ = 1, tonumber(width) do field, n = string.char(n % 256) .. field, math.floor(n / 256) end
       bytes = bytes .. field
     end
     return bytes
@@ -105,10 +101,7 @@ local struct = rawget(_G, "struct") or {
     local numbers = {}
     for width in format:gmatch("%d") do
       local n = 0
-      for _ = 1, tonumber(width) do
-        n = n * 256 + bytes:byte(at)
-        at = at + 1
-      end
+      for _ = 1, tonumber(width) do n, at = n * 256 + bytes:byte(at), at + 1 end
       numbers[#numbers + 1] = n
     end
     return unpack(numbers) -- the function of Lua

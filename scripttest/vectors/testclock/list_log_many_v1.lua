@@ -1,10 +1,10 @@
 -- FOR TESTS ONLY: the time is in sluice:test:clock
 -- list_log_many v1
 --
--- list_log_v1 for up to 64 subjects of one limiter in one call. K is the number of keys. REPLY goes on with EACH for
--- each key in turn. Each key is decided as by list_log_v1, and twice if it is named twice. Only granted above 0 is a
--- grant. A key that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE); the others are decided. If Redis
--- refuses a command, for example by an ACL, the call ends with that error, and keys before it keep their grants: too
+-- list_log_v1 for up to 64 keys of one limiter in one call. REPLY goes on with EACH for each key in turn. Each key is
+-- decided as by list_log_v1, and twice if it is named twice. K is the number of keys. Only granted above 0 is a
+-- grant. One that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE); the others are decided. If Redis
+-- refuses a command, for example by an ACL, the call ends with that error, and those before it keep their grants: too
 -- much is counted, never too little. In a cluster all keys must lie in one slot: different subjects mostly do not.
 -- Granted -3: not decided and not charged, because the keys before it have read 256 entries. Expect it in calls for
 -- more than 15 keys. Ask for these keys again.
@@ -28,7 +28,7 @@
 -- ERROR       BADSTATE     granted -1: log holds an entry that is not a time in microseconds
 --
 -- STATE       ll/1         as list_log_v1
--- COMPLEXITY  O(K log N)   one TIME, then as list_log_v1 for each of K keys
+-- COMPLEXITY  O(K log N)   one TIME, then as list_log_v1 for each of K subjects
 -- REDIS       5.0
 
 -- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
@@ -71,7 +71,7 @@ local function time_of(entry)
   if time and time >= 0 and time <= 9007199254740991 and time % 1 == 0 then return time end
 end
 
--- Decides about one key, as list_log_v1 does. Returns the fields of its reply, or an error.
+-- Decides about one subject, as list_log_v1 does. Returns the fields of its reply, or an error.
 local function decide(log)
   local unreadable -- an entry is no time: an error before anything is written
 
@@ -183,12 +183,12 @@ local function decide(log)
   return granted, remaining, due - now, newest + window - now
 end
 
--- An error of one key becomes a number, so that the others are decided. Any other, such as a right withheld by an ACL,
--- ends the call: what was granted before it stays.
+-- An error of one subject becomes a number, so that the others are decided. Any other, such as a right withheld by an
+-- ACL, ends the call: what was granted before it stays.
 local reply, n = {now}, 1
-for i = 1, #KEYS do
+for k = 1, #KEYS do
   local granted, remaining, wait, reset_after = -3, 0, 0, 0 -- not decided: the keys before it took too long
-  if calls < 256 then granted, remaining, wait, reset_after = decide(KEYS[i]) end
+  if calls < 256 then granted, remaining, wait, reset_after = decide(KEYS[k]) end
   if not remaining then
     local code = granted.err:match("^%u+")
     if code ~= "BADSTATE" and code ~= "WRONGTYPE" then return granted end

@@ -1,36 +1,36 @@
 -- FOR TESTS ONLY: the time is in sluice:test:clock
 -- slice_ring_many v1
 --
--- slice_ring_v1 for up to 64 subjects of one limiter in one call. REPLY goes on with EACH for each key in turn. Each
--- key is decided as by slice_ring_v1, and twice if it is named twice. Only granted above 0 is a grant. A key that
--- cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE); the others are decided. If Redis refuses a command,
--- for example by an ACL, the call ends with that error, and keys before it keep their grants: too much is counted,
--- never too little. In a cluster all keys must lie in one slot: different subjects mostly do not. Granted -3: not
--- decided and not charged, because the keys before it have used up the work of a call. Expect it with more than 40
--- new or long idle rings (2 windows of 201 slices). Ask for these keys again.
+-- slice_ring_v1 for up to 16 keys of one limiter in one call. KEYS has the rings of the first subject, then of the
+-- next. REPLY goes on with EACH for each subject in turn. Each is decided as by slice_ring_v1, and twice if it is
+-- named twice. Only granted above 0 is a grant. One that cannot be decided has granted -1 (BADSTATE) or -2
+-- (WRONGTYPE); the others are decided. If Redis refuses a command, for example by an ACL, the call ends with that
+-- error, and those before it keep their grants: too much is counted, never too little. In a cluster all keys must lie
+-- in one slot: different subjects mostly do not.
 --
--- GROUP[k]    subject      1..64
--- KEYS[k]     ring         <prefix>:<limiter>:{<subject>}:sr1
---
+-- GROUP[k]    subject      1..16
 -- GROUP[i]    window       1..8
--- ARGV[1]     permits      int   0..1000000000           wanted now, up to every limit; 0 only looks
--- ARGV[3i-1]  slice_i      us    1000..86400000000       length of a slice
--- ARGV[3i]    size_i       int   1..10000                number of its slices; up to 10000 in all windows
--- ARGV[3i+1]  limit_i      int   1..1000000000           permits in the window
+-- KEYS[ki]    ring_i       <prefix>:<limiter>:{<subject>}:sr1:<slice>x<size>
+--
+-- ARGV[1]     permits      int   0..1000000000           wanted now, up to every limit; 0 asks for none
+-- ARGV[2]     reported     int   0..1000000000           charged in any case; with permits 0, 0 only looks
+-- ARGV[3i]    slice_i      us    1000..86400000000       length of a slice
+-- ARGV[3i+1]  size_i       int   1..1000                 number of its slices
+-- ARGV[3i+2]  limit_i      int   1..1000000000           permits in the window
 --
 -- REPLY[1]    now          time  0..                     the server's clock at the decision
--- EACH[1]     granted      int   -3..1000000000          permits granted; -1: BADSTATE, -2: WRONGTYPE, -3: ask again
+-- EACH[1]     granted      int   -2..1000000000          permits granted; -1: BADSTATE, -2: WRONGTYPE
 -- EACH[2]     remaining    int   0..1000000000           permits that could be granted now
--- EACH[3]     wait         us    0..                     until they come free (a look: 1 permit), if no one else asks
--- EACH[4]     reset_after  us    0..                     until all windows are empty
--- EACH[4+i]   count_i      int   0..                     permits in the window now
+-- EACH[3]     wait         us    0..                     until they come free (permits 0: one), if no one else asks
+-- EACH[4]     reset_after  us    0..                     until the last charge has left all windows
+-- EACH[4+i]   count_i      int   0..10000000000000       permits in the window now; charges stop at 10^13
 --
 -- ERROR       BADARG       an argument is not an integer in its range
--- ERROR       WRONGTYPE    granted -2: ring holds something other than a string
--- ERROR       BADSTATE     granted -1: ring holds a string that is not in the layout sr/1
+-- ERROR       WRONGTYPE    granted -2: a ring holds something other than a string
+-- ERROR       BADSTATE     granted -1: a ring holds a string that is not in the layout sr/1
 --
 -- STATE       sr/1         as slice_ring_v1
--- COMPLEXITY  O(K W log N) one TIME, then as slice_ring_v1 for each of K keys
+-- COMPLEXITY  O(K W)       one TIME, then as slice_ring_v1 for each of K subjects
 -- REDIS       5.0
 
 -- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
@@ -40,26 +40,26 @@ local function integer(text, min, max)
   return n
 end
 
-if #KEYS < 1 or #KEYS > 64 then return redis.error_reply("BADARG KEYS: want 1 to 64") end
-if #ARGV < 4 or #ARGV > 25 or #ARGV % 3 ~= 1 then
-  return redis.error_reply("BADARG ARGV: want permits, then slice, size, limit of 1..8 windows")
+if #KEYS < 1 or #KEYS > 16 then return redis.error_reply("BADARG KEYS: want 1 to 16") end
+local windows = (#ARGV - 2) / 3
+if windows < 1 or windows > 8 or windows % 1 > 0 then
+  return redis.error_reply("BADARG ARGV: want permits, reported, then slice, size, limit for each window")
 end
+if #KEYS % windows > 0 then return redis.error_reply("BADARG KEYS: want one for each window of each subject") end
 local permits = integer(ARGV[1], 0, 1000000000)
 if not permits then return redis.error_reply("BADARG permits: want 0..1000000000") end
-local slices, sizes, limits = {}, {}, {}
-for i = 1, (#ARGV - 1) / 3 do
-  local slice_i = integer(ARGV[3 * i - 1], 1000, 86400000000)
+local reported = integer(ARGV[2], 0, 1000000000)
+if not reported then return redis.error_reply("BADARG reported: want 0..1000000000") end
+local slices, sizes, limits = {nil, nil}, {nil, nil}, {nil, nil} -- room for two: growing is slow
+for i = 1, windows do
+  local slice_i = integer(ARGV[3 * i], 1000, 86400000000)
   if not slice_i then return redis.error_reply("BADARG slice_" .. i .. ": want 1000..86400000000") end
-  local size_i = integer(ARGV[3 * i], 1, 10000)
-  if not size_i then return redis.error_reply("BADARG size_" .. i .. ": want 1..10000") end
-  local limit_i = integer(ARGV[3 * i + 1], 1, 1000000000)
+  local size_i = integer(ARGV[3 * i + 1], 1, 1000)
+  if not size_i then return redis.error_reply("BADARG size_" .. i .. ": want 1..1000") end
+  local limit_i = integer(ARGV[3 * i + 2], 1, 1000000000)
   if not limit_i then return redis.error_reply("BADARG limit_" .. i .. ": want 1..1000000000") end
   slices[i], sizes[i], limits[i] = slice_i, size_i, limit_i
 end
-
-local cells = 0
-for i = 1, #sizes do cells = cells + sizes[i] end
-if cells > 10000 then return redis.error_reply("BADARG ARGV: want up to 10000 slices together") end
 for i = 1, #limits do
   if permits > limits[i] then return redis.error_reply("BADARG permits: want up to every limit") end
 end
@@ -71,14 +71,10 @@ local now = clock[1] * 1000000 + clock[2]
 -- integers of 1 to 8 bytes. rawget, because Redis raises an error for a global that does not exist.
 local struct = rawget(_G, "struct") or {
   pack = function(format, ...)
-    local bytes, numbers, i = "", {...}, 0
+    local bytes, numbers = "", {...}
     for width in format:gmatch("%d") do
-      i = i + 1
-      local n, field = numbers[i], ""
-      for _ = 1, tonumber(width) do
-        field = string.char(n % 256) .. field
-        n = math.floor(n / 256)
-      end
+      local n, field = table.remove(numbers, 1), ""
+      for _ = 1, tonumber(width) do field, n = string.char(n % 256) .. field, math.floor(n / 256) end
       bytes = bytes .. field
     end
     return bytes
@@ -87,272 +83,118 @@ local struct = rawget(_G, "struct") or {
     local numbers = {}
     for width in format:gmatch("%d") do
       local n = 0
-      for _ = 1, tonumber(width) do
-        n = n * 256 + bytes:byte(at)
-        at = at + 1
-      end
+      for _ = 1, tonumber(width) do n, at = n * 256 + bytes:byte(at), at + 1 end
       numbers[#numbers + 1] = n
     end
     return unpack(numbers) -- the function of Lua
   end,
 }
-
-local reply, n = {now}, 1
-local work = 0 -- for all keys
-local first -- whether no key before this one has worked: then it is decided, whatever it needs
--- Adds to the work, unless that is too much for one call: then the key is not decided.
-local function exceeds(more)
-  if not first and work + more > 10000 then return true end
-  work = work + more
-end
-
--- Decides about one key, as slice_ring_v1 does. Returns the fields of its reply, or an error.
-local function decide(ring)
-  -- The header: 14 bytes, and 20 for each section, mostly one or two; the ring itself may have 70 KB.
-  local header = redis.pcall("GETRANGE", ring, "0", "53")
-  if header.err then return header end
-  local stored, total, last = 0, 0
-  if header ~= "" or redis.call("EXISTS", ring) == 1 then
-    if #header > 13 then stored, last, total = struct.unpack(">I1I7I6", header, 1) end
-    if #header < 14 + 20 * stored then header = redis.call("GETRANGE", ring, "0", "173") end
-    if stored < 1 or #header < 14 + 20 * stored then -- or more than 8
-      return redis.error_reply("BADSTATE ring: want 1..8 sections")
+-- END
+-- Decides about one subject, as slice_ring_v1 does. Returns the fields of its reply, or an error.
+local function decide(rings)
+  -- Takes rings, slices, sizes, now. Gives for each window: its time, the slices since the last charge (gaps), the
+  -- total before its oldest slice (oldests) and what it holds (counts). Every ring is read before one is written.
+  local wrap = 281474976710656 -- 2^48: of totals, only the differences count
+  local times, gaps, oldests, counts = {nil, nil}, {nil, nil}, {nil, nil}, {nil, nil}
+  for i = 1, #slices do
+    local slice, size = slices[i], sizes[i]
+    local header = redis.pcall("GETRANGE", rings[i], "0", "18")
+    if header.err then return header end
+    local last, total, oldest = now - size * slice, 0, 0 -- no ring: as if all had just left the window
+    if header ~= "" then
+      if #header < 19 then return redis.error_reply("BADSTATE ring_" .. i .. ": want 19 bytes and its cells") end
+      last, total, oldest = struct.unpack(">I7I6I6", header, 1)
+    end
+    -- A clock that stepped back stands still at the last charge, unless that was written by a clock that was wrong.
+    local time = last > now and last or now
+    if time - now > size * slice + 60000000 then time, last = now, now - size * slice end
+    local current = (time - time % slice) / slice
+    local gap = current - (last - last % slice) / slice
+    if gap >= size then -- all has left the window
+      total, oldest = 0, 0
+    elseif gap > 0 then -- the window has moved: its oldest slice is current - size + 1
+      local at = 19 + 6 * ((current + 1) % size)
+      local cell = redis.call("GETRANGE", rings[i], string.format("%d", at), string.format("%d", at + 5))
+      if #cell < 6 then return redis.error_reply("BADSTATE ring_" .. i .. ": want 19 bytes and its cells") end
+      oldest = struct.unpack(">I6", cell, 1)
+    end
+    local count = math.floor((total - oldest) % wrap) -- under Lua 5.4 a float; a reply wants an integer
+    times[i], gaps[i], oldests[i], counts[i] = time, gap, oldest, count
+  end
+  -- Takes permits, reported, limits, and what ring_read gives. Gives granted, wait, remaining and reset_after.
+  local wanted, wait = math.max(permits, 1), 0 -- a look is told how long one permit would wait
+  local remaining, reset_after, reset_charged = 1000000000, 0, 0
+  for i = #slices, 1, -1 do
+    local slice, size, count = slices[i], sizes[i], counts[i] + reported
+    local room, left = limits[i] - wanted, limits[i] - count
+    local begins = times[i] - times[i] % slice -- of the current slice
+    local empty = begins + size * slice - now -- until it has left the window
+    if left < remaining then remaining = left end
+    if empty > reset_charged then reset_charged = empty end
+    if empty - gaps[i] * slice > reset_after then reset_after = empty - gaps[i] * slice end
+    if count > room and empty > wait then -- where another window waits longer, this one need not be searched
+      -- From slice free on the window holds no more than room, from slice full on it does. The later the slice, the
+      -- less: halving moves the two towards each other. The caller waits until free is the window's oldest slice.
+      local current = begins / slice
+      local full, free, last_charged = current - size + 1, current + 1, current - gaps[i]
+      local total = oldests[i] + math.min(count, 10000000000000) -- with the report
+      local cells = redis.call("GETRANGE", rings[i], "19", "-1")
+      if #cells < 6 * size and gaps[i] < size then
+        return redis.error_reply("BADSTATE ring_" .. i .. ": want 19 bytes and its cells")
+      end
+      while free - full > 1 do
+        local middle, before = math.floor((full + free) / 2), oldests[i] + counts[i]
+        if middle <= last_charged then before = struct.unpack(">I6", cells, 6 * (middle % size) + 1) end
+        if (total - before) % wrap > room then full = middle else free = middle end
+      end
+      wait = math.max(wait, (free + size - 1) * slice - now)
     end
   end
-  -- Totals wrap at 2^44: only their differences count. What the windows of a call may hold is less. A window that calls
-  -- leave out seems emptier when it holds 2^44.
-  local wrap = 17592186044416
-
-  -- The clock may have stepped back: then it stands still at the last grant until it has caught up. A step of up to the
-  -- longest window, of the ring or of the call, and 60 s is believed. Further ahead, a wrong clock wrote the ring, and
-  -- nothing in it counts.
-  local time = now
-  if stored > 0 and last > now then
-    local ahead, wrong = last - now - 60000000, true
-    for i = 1, #slices do wrong = wrong and ahead > sizes[i] * slices[i] end
-    for j = 1, stored do
-      local slice, size = struct.unpack(">I5I2", header, 20 * j - 5)
-      wrong = wrong and ahead > size * slice
-    end
-    if wrong then stored = 0 else time = last end
-  end
-  if stored == 0 then last = now end
-
-  local wanted = math.max(permits, 1) -- a look is told how long one permit would wait
-  local counts, remaining, wait, reset_after = {unpack(limits)}, limits[1], 0, 0 -- the counts come last to first
-  local missing, missing_cells = {}, 0 -- windows without a section
-  local rewrite = stored ~= #limits -- whether a grant writes more than the time and the total
-  local pages = {} -- what was read of the ring, by its place
-  for i = #limits, 1, -1 do -- mostly the longest comes last, and others are not searched that cannot wait longer
-    local slice, size, room, count = slices[i], sizes[i], limits[i] - wanted, 0
-
-    -- The window's own section is mostly at its place. A new window is counted in another's, up to a slice of that too
-    -- early: in the shortest that is as long as the window, or else in the longest.
-    local j, its_slice, its_size, shift, high = i
-    if i <= stored then its_slice, its_size, shift, high = struct.unpack(">I5I2I6I6", header, 20 * i - 5) end
-    local own = its_slice == slice and its_size == size
-    if not own then
-      rewrite = true
-      local min_longer = math.huge
-      for k = 1, stored do
-        local other, cells = struct.unpack(">I5I2", header, 20 * k - 5)
-        if other < 1000 or cells < 1 or cells > 10000 then
-          return redis.error_reply("BADSTATE ring: want 1..10000 slices of 1 ms or more")
-        end
-        local longer = (cells - 1) * other - (size - 1) * slice
-        if longer < 0 then longer = 1000000000000000 - longer end
-        if other == slice and cells == size then longer, own = -1, true end
-        if longer < min_longer then j, min_longer = k, longer end
-      end
-      if not own then missing[#missing + 1], missing_cells = i, missing_cells + size end
-      if stored > 0 then its_slice, its_size, shift, high = struct.unpack(">I5I2I6I6", header, 20 * j - 5) end
-    end
-
-    if stored > 0 then
-      -- The call fits if the window, which begins with slice start, holds no more than room. If it holds more, the
-      -- caller waits until the window begins with free, the first slice from which on no more than room is held. The
-      -- later the slice, the less is held from it on: from full it is too much, from free it is not, and the search
-      -- moves the two towards each other until they are neighbours. The section knows the its_size slices before free.
-      -- Nothing was granted after last: with its slice the window is empty. Where that is no longer than another window
-      -- waits, the search may end early.
-      local current, empty = (time - time % slice) / slice, last - last % slice + size * slice - now
-      if empty > reset_after then reset_after = empty end
-      local start, held_in_all = math.floor((current - size + 1) * slice / its_slice), (total + shift) % wrap
-      local free = (last - last % its_slice) / its_slice + 1
-      local full, probes = math.max(start, free - its_size) - 1, 0
-      local page, page_index = "", its_size -- the cells that were read last, from index page_index on; none yet
-      local known = own and current < free
-      if known then -- no slice has begun since the last grant: the header has the cell of start
-        page, page_index = string.sub(header, 20 * j + 8, 20 * j + 14), start % its_size
-        count = (held_in_all - (high - high % 16) / 16) % wrap
-      else
-        rewrite = true
-      end
-      if empty > 0 and not (known and count <= room) then repeat
-        -- Choose a slice between them. The first is start: what is held from it on is the count, and mostly it fits.
-        -- The next three follow links, over slices without permits. Then the rest is halved.
-        local probe = full + 1
-        if probes > 3 then probe = math.floor((full + free) / 2) end
-
-        -- Read its cell, with the seven behind it: where most slices hold permits, the next probes are among them.
-        local index = probe % its_size
-        local at = 7 * (index - page_index)
-        if index < page_index or at + 7 > #page then
-          if exceeds(32) then
-            return -3, 0, 0, 0, {}
-          end
-          page_index, at = index, 0
-          local from = 14 + 20 * stored + 7 * index
-          for k = 1, j - 1 do from = from + 7 * struct.unpack(">I2", header, 20 * k) end
-          -- As text, because redis.call takes longer to print a number.
-          page = redis.call("GETRANGE", ring, string.format("%d", from), string.format("%d", from + 55))
-          pages[from] = page
-          if #page < 7 then return redis.error_reply("BADSTATE ring: want a cell for each slice") end
-        end
-        -- The total before the slice is in the first 44 bits, the link in the last 12.
-        local bits, low = struct.unpack(">I6I1", page, at + 1)
-        local held = (held_in_all - (bits - bits % 16) / 16) % wrap -- from this slice on
-
-        -- Move full or free to it.
-        if probes == 0 then count = held end
-        probes = probes + 1
-        if held <= room then
-          free = probe
+  local granted = wait == 0 and permits or 0
+  local charge = reported + granted
+  if charge > 0 then
+    -- Takes charge, rings, slices, sizes, now, and what ring_read gives. Charges every window, or none if Redis refuses
+    -- a command: first what changes no decision, then SETRANGE alone, which Redis refuses at once or not at all.
+    for i = 1, #slices do
+      local gap = gaps[i]
+      if gap > 0 then
+        local slice, size = slices[i], sizes[i]
+        -- 1 ms late, for servers whose clock for expiry is behind TIME. As text: Redis 7.2 prints some as 1e+9.
+        local expires = math.ceil((times[i] - times[i] % slice + size * slice) / 1000) + 1
+        if gap < size then
+          redis.call("PEXPIREAT", rings[i], string.format("%.0f", expires))
         else
-          -- The link names the first slice from this one on that has permits: from there on as much is held. A link is
-          -- modulo 4096: a longer way comes out shorter by 4096 or 8192, which costs one or two more probes.
-          full = probe + (bits % 16 * 256 + low - probe) % 4096
-          if full >= free then return redis.error_reply("BADSTATE ring: want a cell for each slice") end
+          local life = string.format("%.0f", expires - math.floor(now / 1000))
+          redis.call("SET", rings[i], string.rep("\0", 19 + 6 * size), "PX", 1000000000000 + life)
         end
-      until free - full <= 1 or empty <= wait end
-      if count > room then
-        local begins = (math.ceil(free * its_slice / slice) + size - 1) * slice - now
-        wait = math.max(wait, math.min(begins, empty))
       end
     end
-    counts[i] = math.floor(count) -- under Lua 5.4 it may be a float, but a reply must hold integers
-    if limits[i] - counts[i] < remaining then remaining = limits[i] - counts[i] end
+    for i = 1, #slices do
+      local gap, size, oldest, count = gaps[i], sizes[i], oldests[i], counts[i]
+      -- The gap: the slices that were skipped, and the current one, begin with the total so far. They are written in
+      -- one piece or, across the end, in two.
+      if gap > 0 and gap < size then
+        local cell = struct.pack(">I6", (oldest + count) % wrap)
+        local index = ((times[i] - times[i] % slices[i]) / slices[i] - gap + 1) % size
+        local to_end = math.min(gap, size - index)
+        redis.call("SETRANGE", rings[i], string.format("%d", 19 + 6 * index), string.rep(cell, to_end))
+        if gap > to_end then redis.call("SETRANGE", rings[i], "19", string.rep(cell, gap - to_end)) end
+      end
+      count = count + charge
+      if count > 10000000000000 then count = 10000000000000 end
+      redis.call("SETRANGE", rings[i], "0", struct.pack(">I7I6I6", times[i], (oldest + count) % wrap, oldest))
+      counts[i] = count
+    end
+    remaining, reset_after = remaining - granted, reset_charged
   end
-
-  local granted = 0
-  if permits > 0 and wait == 0 then
-    granted = permits
-    if not rewrite then
-      redis.call("SETRANGE", ring, "1", struct.pack(">I7I6", time, (total + granted) % wrap))
-    else
-      local cells = 0
-      for j = 1, stored do
-        local slice, size = struct.unpack(">I5I2", header, 20 * j - 5)
-        cells = cells + size
-        if slice < 1000 or size < 1 or cells > 10000 then
-          return redis.error_reply("BADSTATE ring: want 1..10000 slices of 1 ms or more")
-        end
-      end
-      -- A new window gets a section, as if all that it holds had been granted at the last grant: its total is what it
-      -- holds, and 0 before every slice. Where it would be the ninth, or the cells more than 10000, the ring is made
-      -- new, with only the windows of this call.
-      if stored + #missing > 8 or cells + missing_cells > 10000 then
-        stored, cells, missing = 0, 0, {}
-        for i = #slices, 1, -1 do missing[#missing + 1] = i end
-      end
-      local sections, added, from = string.sub(header, 15, 14 + 20 * stored), {""}, 14 + 20 * (stored + #missing)
-      for k = #missing, 1, -1 do -- the search began with the last window
-        local slice, size, count = slices[missing[k]], sizes[missing[k]], counts[missing[k]]
-        if exceeds(size / 2) then
-          return -3, 0, 0, 0, {}
-        end
-        local link = (last - last % slice) / slice % 4096
-        local cell = struct.pack(">I6I1", math.floor(link / 256), link % 256)
-        sections = sections .. struct.pack(">I5I2I6", slice, size, (count - total) % wrap) .. cell
-        added[#added + 1] = string.rep(cell, size)
-      end
-
-      -- The gaps: the slices that were skipped, and the current one, start from the total so far, and link to the
-      -- current one: it is the next with permits. They are written in one piece or, across the section's end, in two.
-      local text = struct.pack(">I1I7I6", stored + #missing, time, (total + granted) % wrap)
-      local writes, expired, expires = {}, last, time
-      for j = 1, stored + #missing do
-        local slice, size, shift = struct.unpack(">I5I2I6", sections, 20 * j - 19)
-        local oldest = string.sub(sections, 20 * j - 6) -- begins with the cell of the oldest slice of the window
-        local last_slice, current = (last - last % slice) / slice, (time - time % slice) / slice
-        if current > last_slice then
-          local gap = math.min(current - last_slice, size)
-          if exceeds(gap / 2) then
-            return -3, 0, 0, 0, {}
-          end
-          local link, index = current % 4096, (last_slice + 1) % size
-          local cell = struct.pack(">I6I1", (total + shift) % wrap * 16 + math.floor(link / 256), link % 256)
-          local to_end = math.min(gap, size - index)
-          if gap > to_end then writes[#writes + 1] = {from, string.rep(cell, gap - to_end)} end
-          writes[#writes + 1] = {from + 7 * index, string.rep(cell, to_end)}
-          if gap == size then
-            oldest = cell
-          elseif j <= stored then -- slice current - size + 1, at its place before the header grows
-            local at = from - 20 * #missing + 7 * ((current + 1) % size)
-            oldest = pages[at] or redis.call("GETRANGE", ring, string.format("%d", at), string.format("%d", at + 6))
-            if #oldest < 7 then return redis.error_reply("BADSTATE ring: want a cell for each slice") end
-          end
-        end
-        text = text .. struct.pack(">I5I2I6", slice, size, shift) .. string.sub(oldest, 1, 7)
-        expired = math.max(expired, (last_slice + size) * slice)
-        expires = math.max(expires, (current + size) * slice)
-        from = from + 7 * size
-      end
-      -- 1 ms late, for servers whose clock for expiry is behind TIME.
-      local expires_ms = math.ceil(expires / 1000) + 1
-      if #missing > 0 then
-        -- One write, so that no ring is left without its expiry. As text: Redis 7.2 prints round numbers as 1e+9.
-        local at = 14 + 20 * stored
-        if cells > 0 then
-          added[1] = redis.call("GETRANGE", ring, string.format("%d", at), string.format("%d", at + 7 * cells - 1))
-        end
-        if #added[1] < 7 * cells then return redis.error_reply("BADSTATE ring: want a cell for each slice") end
-        local pieces, first, next_write = {text}, #text, 1
-        for i = 1, #added do
-          local bytes, done = added[i], 0
-          local behind = first + #bytes
-          while next_write <= #writes and writes[next_write][1] < behind do
-            local write = writes[next_write]
-            pieces[#pieces + 1] = string.sub(bytes, done + 1, write[1] - first)
-            pieces[#pieces + 1] = write[2]
-            done, next_write = write[1] - first + #write[2], next_write + 1
-          end
-          pieces[#pieces + 1] = string.sub(bytes, done + 1)
-          first = behind
-        end
-        redis.call("SET", ring, table.concat(pieces), "PX", 1000000000000 + string.format("%.0f", expires_ms - math.floor(now / 1000)))
-      else
-        -- The expiry first: it can be put back if the header is refused, as by an ACL. In two halves, seconds and
-        -- milliseconds: half the time of %.0f, and %d may end at 2^31.
-        local expired_ms, ms = math.ceil(expired / 1000) + 1, expires_ms % 1000
-        if expires_ms > expired_ms then
-          redis.call("PEXPIREAT", ring, string.format("%d%03d", (expires_ms - ms) / 1000, ms))
-        end
-        local written = redis.pcall("SETRANGE", ring, "0", text)
-        if type(written) == "table" then
-          redis.call("PEXPIREAT", ring, string.format("%.0f", expired_ms))
-          return written
-        end
-        for i = 1, #writes do redis.call("SETRANGE", ring, string.format("%d", writes[i][1]), writes[i][2]) end
-      end
-    end
-    remaining = remaining - granted
-    for i = 1, #counts do
-      counts[i] = counts[i] + granted
-      reset_after = math.max(reset_after, time - time % slices[i] + sizes[i] * slices[i] - now)
-    end
-  end
-
   return granted, math.max(remaining, 0), math.floor(wait), math.floor(reset_after), counts
 end
 
--- An error of one key becomes a number, so that the others are decided. Any other, such as a right withheld by an ACL,
--- ends the call: what was granted before it stays.
-local windows = (#ARGV - 1) / 3
-for i = 1, #KEYS do
-  local granted, remaining, wait, reset_after, counts = -3, 0, 0, 0, {} -- not decided: the keys before it took too long
-  first = work == 0
-  if work < 10000 then granted, remaining, wait, reset_after, counts = decide(KEYS[i]) end
+-- An error of one subject becomes a number, so that the others are decided. Any other, such as a right withheld by an
+-- ACL, ends the call: what was granted before it stays.
+local reply, n = {now}, 1
+for k = 1, #KEYS / windows do
+  local granted, remaining, wait, reset_after, counts = decide({unpack(KEYS, (k - 1) * windows + 1, k * windows)})
   if not remaining then
     local code = granted.err:match("^%u+")
     if code ~= "BADSTATE" and code ~= "WRONGTYPE" then return granted end
@@ -360,7 +202,7 @@ for i = 1, #KEYS do
   end
   reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = granted, remaining, wait, reset_after
   n = n + 4
-  for j = 1, windows do reply[n + j] = counts[j] or 0 end
+  for i = 1, windows do reply[n + i] = counts[i] or 0 end
   n = n + windows
 end
 return reply
