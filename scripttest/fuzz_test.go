@@ -298,15 +298,13 @@ func (z fuzzed) numbers(reply any, keys int, args []string, now int64) (numbers 
 	if z.script.Group != nil && z.script.Reply[want-1].Repeated {
 		windows := (len(args) - len(z.fields(0))) / (len(z.fields(1)) - len(z.fields(0)))
 		want += windows - 1
-		keys = keys / windows
 	}
-	if z.script.KeyGroup != nil {
-		want += (keys - 1) * (want - 1)
-	}
+	subjects := subjectsOf(z.script, keys, len(fields))
+	want += (subjects - 1) * (want - 1)
 	ok = ok && len(fields) == want
 	for i, field := range fields {
 		n, isNumber := field.(int64)
-		of := z.field(i, (want-1)/max(keys, 1))
+		of := z.field(i, (want-1)/subjects)
 		ok = ok && isNumber && n >= of.Min && (of.Max < 0 || n <= of.Max) && (of.Name != "now" || n == now)
 		numbers = append(numbers, n)
 	}
@@ -620,7 +618,7 @@ func TestFuzzCatches(t *testing.T) {
 			"without a TTL"},
 		{tokenBucketV1, "reads an entry of any length", "if #entry == 20 then", "if true then",
 			"which the header does not declare"},
-		{listLogManyV1, "more keys than it answers for", "for i = 1, #KEYS do", "for i = 2, #KEYS do",
+		{listLogManyV1, "more keys than it answers for", "for k = 1, #KEYS do", "for k = 2, #KEYS do",
 			"in the ranges of the header"},
 		{gcraV1, "a denial that writes", "if granted > 0 then\n  if before", "if permits > 0 then\n  if before",
 			"granted nothing, and changed the store"},

@@ -57,9 +57,11 @@ var lenders = []lender{
 	{
 		&sliceRingV1Script, &sliceRingReturnV1Script, sliceRingV1.keys, returnWindow,
 		func(limit, permits, _ int64, _ string) []string {
-			return decimals(permits, returnSlice, returnWindow/returnSlice+1, limit)
+			return decimals(permits, 0, returnSlice, returnWindow/returnSlice+1, limit)
 		},
-		func(l loan, permits int64) []string { return decimals(l.now, permits) },
+		func(l loan, permits int64) []string {
+			return decimals(l.now, permits, returnSlice, returnWindow/returnSlice+1)
+		},
 	},
 }
 
@@ -154,7 +156,7 @@ func (b *borrower) giveBackSome() {
 }
 
 func (b *borrower) call(script *sluice.Script, args []string) []int64 {
-	reply, failed := b.on.call(script, false, b.keys, args)
+	reply, failed := b.on.call(script, false, table{script: script, keys: b.keys}.keysOf(args), args)
 	if failed != "" {
 		b.fail("%s %q: %s", script.Name, args, failed)
 		return make([]int64, 5)

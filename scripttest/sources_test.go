@@ -3,6 +3,7 @@ package scripttest_test
 import (
 	"os"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/sluice-redis/sluice"
@@ -29,7 +30,8 @@ end)(redis)
 // Every timeline passes with such calls refused, and with long windows, intervals and slices, which the timelines have.
 func TestLargeNumbersAreText(t *testing.T) {
 	eachTable(t, func(t *testing.T, tab table) {
-		tab.script = edited(t, tab.script, "\nif #KEYS < 1 ", "\n"+checkedCalls+"if #KEYS < 1 ")
+		checks, _, _ := strings.Cut(tab.script.Source[strings.Index(tab.script.Source, "\nif #KEYS"):], " then")
+		tab.script = edited(t, tab.script, checks, "\n"+checkedCalls+checks)
 		tab.timelines = append(tab.timelines, longTimelines[tab.script.Name]...)
 		tab.run(t, func(t *testing.T) target { return startHarness(t, false) })
 	})
