@@ -11,27 +11,24 @@ func All() []Script {
 
 // The SHA1 of each script, by which EVALSHA calls it.
 const (
-	BothManyV1SHA1 = "ba8b77a5f3e0310c29840e6b46c98d065bcad024"
-	BothV1SHA1     = "4012390863ac78d61dafe7ee54b6c836d09c7bc0"
-	OneManyV1SHA1  = "7230dcab3f69da86a1dd6aa3d5de3d5e0a82b3eb"
+	BothManyV1SHA1 = "ea075a1bc6f84fdd9097986706d6b0291a86a129"
+	BothV1SHA1     = "ad2bffcf96787b1209015d0a8c22d697205c38f4"
+	OneManyV1SHA1  = "14c13059f4d8f340dc2d1ab73b25d05ce7470765"
 	OneV1SHA1      = "b89983446be041b59501b6919d225ddd63be3e12"
-	PairsV2SHA1    = "88467b7daba47045a5ab5764161a2530e1f521f6"
+	PairsV2SHA1    = "e1b88150176a2cb6af91e3100fe13da8e0fc9803"
 	SmallV1SHA1    = "156e9dc28dcc061ff8700d6cf71e2f6003de5320"
 )
 
 //go:embed scripts/both_many_v1.lua
 var bothManyV1Source string
 
-// BothManyV1 returns both_many v1. both_v1 for up to 8 subjects of one limiter in one call. K
-// is the number of keys. REPLY goes on with EACH for each key in turn. Each key is decided as
-// by both_v1, and twice if it is named twice. Only granted above 0 is a grant. A key that
-// cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE); the others are decided. If
-// Redis refuses a command, for example by an ACL, the call ends with that error, and keys
-// before it keep their grants. What is slice of that key and of later ones is not counted. In a
-// cluster all keys must lie in one slot: different subjects mostly do not. Granted -3: not
-// decided and not charged, because the keys before it have used up the work of a call. Expect
-// it with more than 40 new or long idle rings (2 windows of 201 slices). Ask for these keys
-// again, with what is slice: it was not counted either.
+// BothManyV1 returns both_many v1. both_v1 for up to 8 keys of one limiter in one call. KEYS
+// has the rings of the first subject, then of the next. REPLY goes on with EACH for each
+// subject in turn. Each is decided as by both_v1, and twice if it is named twice. Only granted
+// above 0 is a grant. One that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE);
+// the others are decided. If Redis refuses a command, for example by an ACL, the call ends with
+// that error, and those before it keep their grants: too much is counted, never too little. In
+// a cluster all keys must lie in one slot: different subjects mostly do not.
 func BothManyV1() Script {
 	return Script{
 		Name:    "both_many",
@@ -39,33 +36,33 @@ func BothManyV1() Script {
 		File:    "both_many_v1.lua",
 		SHA1:    BothManyV1SHA1,
 		Source:  bothManyV1Source,
-		About:   "both_v1 for up to 8 subjects of one limiter in one call. K is the number of keys. REPLY goes on with EACH for each key in turn. Each key is decided as by both_v1, and twice if it is named twice. Only granted above 0 is a grant. A key that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE); the others are decided. If Redis refuses a command, for example by an ACL, the call ends with that error, and keys before it keep their grants. What is slice of that key and of later ones is not counted. In a cluster all keys must lie in one slot: different subjects mostly do not. Granted -3: not decided and not charged, because the keys before it have used up the work of a call. Expect it with more than 40 new or long idle rings (2 windows of 201 slices). Ask for these keys again, with what is slice: it was not counted either.",
+		About:   "both_v1 for up to 8 keys of one limiter in one call. KEYS has the rings of the first subject, then of the next. REPLY goes on with EACH for each subject in turn. Each is decided as by both_v1, and twice if it is named twice. Only granted above 0 is a grant. One that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE); the others are decided. If Redis refuses a command, for example by an ACL, the call ends with that error, and those before it keep their grants: too much is counted, never too little. In a cluster all keys must lie in one slot: different subjects mostly do not.",
 		Keys: []Key{
-			{Name: "ring", Pattern: "<prefix>:<limiter>:{<subject>}:bo1", Repeated: true},
+			{Name: "ring_i", Pattern: "<prefix>:<limiter>:{<subject>}:bo1:<slices>", Repeated: true},
 		},
 		KeyGroup: &Group{Name: "subject", Min: 1, Max: 8},
 		Args: []Field{
+			{Name: "slice", Type: "us", Min: 1, Max: 10, Text: "length of a slice"},
 			{Name: "permits", Type: "int", Min: 0, Max: 10, Text: "wanted now"},
-			{Name: "slice_k", Type: "us", Min: 1, Max: 10, Text: "length of a slice", Repeated: true},
 			{Name: "slices_i", Type: "int", Min: 1, Max: 10, Text: "length of the window", Repeated: true},
 			{Name: "limit_i", Type: "int", Min: 1, Max: 100, Text: "permits in the window", Repeated: true},
 		},
 		Group: &Group{Name: "window", Min: 1, Max: 3},
 		Reply: []Field{
 			{Name: "now", Type: "time", Min: 0, Max: -1, Text: "the server's clock"},
-			{Name: "granted", Type: "int", Min: -3, Max: 10, Text: "permits granted; -1: BADSTATE, -2: WRONGTYPE, -3: ask again", Repeated: true},
-			{Name: "wait", Type: "us", Min: 0, Max: -1, Text: "until they come free", Repeated: true},
-			{Name: "count_i", Type: "int", Min: 0, Max: -1, Text: "permits in the window now, or so", Repeated: true},
+			{Name: "granted", Type: "int", Min: -2, Max: 10, Text: "permits granted; -1: BADSTATE, -2: WRONGTYPE", Each: true},
+			{Name: "wait", Type: "us", Min: 0, Max: -1, Text: "until they come free", Each: true},
+			{Name: "count_i", Type: "int", Min: 0, Max: -1, Text: "permits in the window now, or so", Repeated: true, Each: true},
 		},
 		Errors: []ErrorReply{
 			{Code: "BADARG", Text: "an argument is not in its range"},
-			{Code: "WRONGTYPE", Text: "granted -2: ring holds something other than a string"},
+			{Code: "WRONGTYPE", Text: "granted -2: a ring holds something other than a string"},
 		},
 		Commands:   []string{"GET", "TIME"},
 		State:      "bo/1",
 		Layout:     "as both_v1",
 		Complexity: "O(K log N)",
-		Cost:       "one TIME, then as both_v1 for each of K keys",
+		Cost:       "one TIME, then as both_v1 for each of K subjects",
 		Redis:      "5.0",
 	}
 }
@@ -74,8 +71,7 @@ func BothManyV1() Script {
 var bothV1Source string
 
 // BothV1 returns both v1. A script for many keys that has pairs: the generator's tests read it,
-// and no server. It counts its work, so that a call for many keys is bounded. Its counts are
-// products.
+// and no server. Each pair has a key. Its counts are products.
 func BothV1() Script {
 	return Script{
 		Name:    "both",
@@ -83,9 +79,9 @@ func BothV1() Script {
 		File:    "both_v1.lua",
 		SHA1:    BothV1SHA1,
 		Source:  bothV1Source,
-		About:   "A script for many keys that has pairs: the generator's tests read it, and no server. It counts its work, so that a call for many keys is bounded. Its counts are products.",
+		About:   "A script for many keys that has pairs: the generator's tests read it, and no server. Each pair has a key. Its counts are products.",
 		Keys: []Key{
-			{Name: "ring", Pattern: "<prefix>:<limiter>:{<subject>}:bo1"},
+			{Name: "ring_i", Pattern: "<prefix>:<limiter>:{<subject>}:bo1:<slices>", Repeated: true},
 		},
 		Args: []Field{
 			{Name: "slice", Type: "us", Min: 1, Max: 10, Text: "length of a slice"},
@@ -102,7 +98,7 @@ func BothV1() Script {
 		},
 		Errors: []ErrorReply{
 			{Code: "BADARG", Text: "an argument is not in its range"},
-			{Code: "WRONGTYPE", Text: "ring holds something other than a string"},
+			{Code: "WRONGTYPE", Text: "a ring holds something other than a string"},
 		},
 		Commands:   []string{"GET", "TIME"},
 		State:      "bo/1",
@@ -116,15 +112,15 @@ func BothV1() Script {
 //go:embed scripts/one_many_v1.lua
 var oneManyV1Source string
 
-// OneManyV1 returns one_many v1. one_v1 for up to 8 subjects of one limiter in one call. K is
-// the number of keys. REPLY goes on with EACH for each key in turn. Each key is decided as by
-// one_v1, and twice if it is named twice. Only granted above 0 is a grant. A key that cannot be
-// decided has granted -1 (BADSTATE) or -2 (WRONGTYPE); the others are decided. If Redis refuses
-// a command, for example by an ACL, the call ends with that error, and keys before it keep
-// their grants: too much is counted, never too little. In a cluster all keys must lie in one
-// slot: different subjects mostly do not. Granted -3: not decided and not charged, because the
-// keys before it have read 5 entries. Expect it in calls for more than 15 keys. Ask for these
-// keys again.
+// OneManyV1 returns one_many v1. one_v1 for up to 8 keys of one limiter in one call. REPLY goes
+// on with EACH for each key in turn. Each key is decided as by one_v1, and twice if it is named
+// twice. K is the number of keys. Only granted above 0 is a grant. One that cannot be decided
+// has granted -1 (BADSTATE) or -2 (WRONGTYPE); the others are decided. If Redis refuses a
+// command, for example by an ACL, the call ends with that error, and those before it keep their
+// grants: too much is counted, never too little. In a cluster all keys must lie in one slot:
+// different subjects mostly do not. Granted -3: not decided and not charged, because the keys
+// before it have read 5 entries. Expect it in calls for more than 15 keys. Ask for these keys
+// again.
 func OneManyV1() Script {
 	return Script{
 		Name:    "one_many",
@@ -132,7 +128,7 @@ func OneManyV1() Script {
 		File:    "one_many_v1.lua",
 		SHA1:    OneManyV1SHA1,
 		Source:  oneManyV1Source,
-		About:   "one_v1 for up to 8 subjects of one limiter in one call. K is the number of keys. REPLY goes on with EACH for each key in turn. Each key is decided as by one_v1, and twice if it is named twice. Only granted above 0 is a grant. A key that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE); the others are decided. If Redis refuses a command, for example by an ACL, the call ends with that error, and keys before it keep their grants: too much is counted, never too little. In a cluster all keys must lie in one slot: different subjects mostly do not. Granted -3: not decided and not charged, because the keys before it have read 5 entries. Expect it in calls for more than 15 keys. Ask for these keys again.",
+		About:   "one_v1 for up to 8 keys of one limiter in one call. REPLY goes on with EACH for each key in turn. Each key is decided as by one_v1, and twice if it is named twice. K is the number of keys. Only granted above 0 is a grant. One that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE); the others are decided. If Redis refuses a command, for example by an ACL, the call ends with that error, and those before it keep their grants: too much is counted, never too little. In a cluster all keys must lie in one slot: different subjects mostly do not. Granted -3: not decided and not charged, because the keys before it have read 5 entries. Expect it in calls for more than 15 keys. Ask for these keys again.",
 		Keys: []Key{
 			{Name: "bit", Pattern: "<prefix>:<limiter>:{<subject>}:on1", Repeated: true},
 		},
@@ -142,8 +138,8 @@ func OneManyV1() Script {
 		},
 		Reply: []Field{
 			{Name: "now", Type: "time", Min: 0, Max: -1, Text: "the server's clock"},
-			{Name: "granted", Type: "int", Min: -3, Max: 10, Text: "permits granted; -1: BADSTATE, -2: WRONGTYPE, -3: ask again", Repeated: true},
-			{Name: "wait", Type: "us", Min: 0, Max: -1, Text: "until the bit is unset, in microseconds", Repeated: true},
+			{Name: "granted", Type: "int", Min: -3, Max: 10, Text: "permits granted; -1: BADSTATE, -2: WRONGTYPE, -3: ask again", Each: true},
+			{Name: "wait", Type: "us", Min: 0, Max: -1, Text: "until the bit is unset, in microseconds", Each: true},
 		},
 		Errors: []ErrorReply{
 			{Code: "BADARG", Text: "an argument is not in its range"},
@@ -154,7 +150,7 @@ func OneManyV1() Script {
 		State:      "on/1",
 		Layout:     "as one_v1",
 		Complexity: "O(K)",
-		Cost:       "one TIME, then as one_v1 for each of K keys",
+		Cost:       "one TIME, then as one_v1 for each of K subjects",
 		Redis:      "5.0",
 	}
 }
@@ -213,7 +209,8 @@ func PairsV2() Script {
 		Source:  pairsV2Source,
 		About:   "A group of pairs with a reply for each: the generator's tests read it, and no server. It changes what v1 was, of which nothing is left, and which nobody released. It asks for no time.",
 		Keys: []Key{
-			{Name: "ring", Pattern: "<prefix>:<limiter>:{<subject>}:pr2:<slice>"},
+			{Name: "ring_i", Pattern: "<prefix>:<limiter>:{<subject>}:pr2:<slices>", Repeated: true},
+			{Name: "lock", Pattern: "<prefix>:<limiter>:{<subject>}:pr2:lock"},
 		},
 		Args: []Field{
 			{Name: "first", Type: "int", Min: 1, Max: 10, Text: "stands alone"},
@@ -284,7 +281,7 @@ func SmallV1() Script {
 // of them.
 func Libraries() []Library {
 	return []Library{
-		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "261d9d2e08ea36f5d50f3ce90552a375f8b4d476", Source: sluiceV1Source},
+		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "2473aa4098db0fe5538b9eeee2395ac8cd46da54", Source: sluiceV1Source},
 	}
 }
 

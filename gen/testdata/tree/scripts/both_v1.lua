@@ -1,12 +1,12 @@
 -- both v1
 --
 -- A script for many keys that has pairs: the generator's tests read it, and no server.
--- It counts its work, so that a call for many keys is bounded.
+-- Each pair has a key.
 -- Its counts are products.
 --
--- KEYS[1]     ring         <prefix>:<limiter>:{<subject>}:bo1
---
 -- GROUP[i]    window       1..3
+-- KEYS[i]     ring_i       <prefix>:<limiter>:{<subject>}:bo1:<slices>
+--
 -- ARGV[1]     slice        us    1..10                   length of a slice
 -- ARGV[2]     permits      int   0..10                   wanted now
 -- ARGV[2i+1]  slices_i     int   1..10                   length of the window
@@ -19,7 +19,7 @@
 --                                                        or so
 --
 -- ERROR       BADARG       an argument is not in its range
--- ERROR       WRONGTYPE    ring holds something other than a string
+-- ERROR       WRONGTYPE    a ring holds something other than a string
 --
 -- STATE       bo/1         nothing yet
 -- COMPLEXITY  O(log N)     TIME, one GET
@@ -33,17 +33,17 @@ local function integer(text, min, max)
   return n
 end
 
-if #KEYS ~= 1 then return redis.error_reply("BADARG KEYS: want 1") end
-if #ARGV < 4 or #ARGV > 8 or #ARGV % 2 ~= 0 then
-  return redis.error_reply("BADARG ARGV: want slice, permits, then slices, limit of 1..3 windows")
+if #KEYS < 1 or #KEYS > 3 then return redis.error_reply("BADARG KEYS: want 1 to 3") end
+if #ARGV ~= 2 + 2 * #KEYS then
+  return redis.error_reply("BADARG ARGV: want slice, permits, then slices, limit for each window")
 end
-local ring = KEYS[1]
+local rings = KEYS
 local slice = integer(ARGV[1], 1, 10)
 if not slice then return redis.error_reply("BADARG slice: want 1..10") end
 local permits = integer(ARGV[2], 0, 10)
 if not permits then return redis.error_reply("BADARG permits: want 0..10") end
-local slices, limits = {}, {}
-for i = 1, (#ARGV - 2) / 2 do
+local slices, limits = {nil, nil}, {nil, nil} -- room for two: growing is slow
+for i = 1, #KEYS do
   local slices_i = integer(ARGV[2 * i + 1], 1, 10)
   if not slices_i then return redis.error_reply("BADARG slices_" .. i .. ": want 1..10") end
   local limit_i = integer(ARGV[2 * i + 2], 1, 100)
@@ -55,14 +55,12 @@ end
 local clock = redis.call("TIME")
 local now = clock[1] * 1000000 + clock[2]
 
--- MANY: both_many_v1 repeats what follows for 1..8 keys, each with its slice, work up to 20.
+-- MANY: both_many_v1 repeats what follows for 1..8 keys.
 
-local stored = redis.pcall("GET", ring)
-if type(stored) == "table" then return stored end
 local counts = {}
 for i = 1, #slices do
-  -- MANY: the script for many keys counts work 2 here.
+  local stored = redis.pcall("GET", rings[i])
+  if type(stored) == "table" then return stored end
   counts[i] = slices[i] * limits[i]
 end
--- MANY: the script for many keys counts work stored and #stored or 1 here.
 return {permits, slice, now, unpack(counts)}

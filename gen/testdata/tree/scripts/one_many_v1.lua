@@ -1,9 +1,9 @@
 -- one_many v1
 --
--- one_v1 for up to 8 subjects of one limiter in one call. K is the number of keys. REPLY goes on with EACH for each
--- key in turn. Each key is decided as by one_v1, and twice if it is named twice. Only granted above 0 is a grant. A
--- key that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE); the others are decided. If Redis refuses a
--- command, for example by an ACL, the call ends with that error, and keys before it keep their grants: too much is
+-- one_v1 for up to 8 keys of one limiter in one call. REPLY goes on with EACH for each key in turn. Each key is
+-- decided as by one_v1, and twice if it is named twice. K is the number of keys. Only granted above 0 is a grant. One
+-- that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE); the others are decided. If Redis refuses a
+-- command, for example by an ACL, the call ends with that error, and those before it keep their grants: too much is
 -- counted, never too little. In a cluster all keys must lie in one slot: different subjects mostly do not. Granted
 -- -3: not decided and not charged, because the keys before it have read 5 entries. Expect it in calls for more than
 -- 15 keys. Ask for these keys again.
@@ -24,7 +24,7 @@
 -- ERROR       BADSTATE     granted -1: bit holds something other than 1
 --
 -- STATE       on/1         as one_v1
--- COMPLEXITY  O(K)         one TIME, then as one_v1 for each of K keys
+-- COMPLEXITY  O(K)         one TIME, then as one_v1 for each of K subjects
 -- REDIS       5.0
 
 -- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
@@ -53,7 +53,7 @@ local function is_set(text)
   return text == "1"
 end
 
--- Decides about one key, as one_v1 does. Returns the fields of its reply, or an error.
+-- Decides about one subject, as one_v1 does. Returns the fields of its reply, or an error.
 local function decide(bit)
   local stored = redis.pcall("GET", bit)
   if type(stored) == "table" then return stored end
@@ -64,12 +64,12 @@ local function decide(bit)
   return granted, 0
 end
 
--- An error of one key becomes a number, so that the others are decided. Any other, such as a right withheld by an ACL,
--- ends the call: what was granted before it stays.
+-- An error of one subject becomes a number, so that the others are decided. Any other, such as a right withheld by an
+-- ACL, ends the call: what was granted before it stays.
 local reply, n = {now}, 1
-for i = 1, #KEYS do
+for k = 1, #KEYS do
   local granted, wait = -3, 0 -- not decided: the keys before it took too long
-  if calls < 5 then granted, wait = decide(KEYS[i]) end
+  if calls < 5 then granted, wait = decide(KEYS[k]) end
   if not wait then
     local code = granted.err:match("^%u+")
     if code ~= "BADSTATE" and code ~= "WRONGTYPE" then return granted end

@@ -4,9 +4,10 @@
 -- It changes what v1 was, of which nothing is left, and which nobody released.
 -- It asks for no time.
 --
--- KEYS[1]     ring         <prefix>:<limiter>:{<subject>}:pr2:<slice>
---
 -- GROUP[i]    window       1..3
+-- KEYS[i]     ring_i       <prefix>:<limiter>:{<subject>}:pr2:<slices>
+-- KEYS[W+1]   lock         <prefix>:<limiter>:{<subject>}:pr2:lock
+--
 -- ARGV[1]     first        int   1..10                   stands alone
 -- ARGV[2]     permits      int   0..10                   wanted now; 0 only looks
 -- ARGV[2i+1]  slices_i     int   1..10                   length of the window
@@ -29,17 +30,17 @@ local function integer(text, min, max)
   return n
 end
 
-if #KEYS ~= 1 then return redis.error_reply("BADARG KEYS: want 1") end
-if #ARGV < 4 or #ARGV > 8 or #ARGV % 2 ~= 0 then
-  return redis.error_reply("BADARG ARGV: want first, permits, then slices, limit of 1..3 windows")
+if #KEYS < 2 or #KEYS > 4 then return redis.error_reply("BADARG KEYS: want 2 to 4") end
+if #ARGV ~= 2 * #KEYS then
+  return redis.error_reply("BADARG ARGV: want first, permits, then slices, limit for each window")
 end
-local ring = KEYS[1]
+local rings, lock = KEYS, KEYS[#KEYS]
 local first = integer(ARGV[1], 1, 10)
 if not first then return redis.error_reply("BADARG first: want 1..10") end
 local permits = integer(ARGV[2], 0, 10)
 if not permits then return redis.error_reply("BADARG permits: want 0..10") end
-local slices, limits = {}, {}
-for i = 1, (#ARGV - 2) / 2 do
+local slices, limits = {nil, nil}, {nil, nil} -- room for two: growing is slow
+for i = 1, #KEYS - 1 do
   local slices_i = integer(ARGV[2 * i + 1], 1, 10)
   if not slices_i then return redis.error_reply("BADARG slices_" .. i .. ": want 1..10") end
   local limit_i = integer(ARGV[2 * i + 2], 1, 100)
@@ -55,7 +56,8 @@ for i = 1, #slices do
 end
 
 repeat
-  local length = redis.call("STRLEN", ring)
+  local length = redis.call("STRLEN", lock)
+  for i = 1, #slices do length = length + redis.call("STRLEN", rings[i]) end
   first = first + length
 until length == 0
 while first < 2 do first = first + 1 end
