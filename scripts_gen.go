@@ -11,8 +11,8 @@ func All() []Script {
 
 // The SHA1 of each script, by which EVALSHA calls it.
 const (
-	BudgetSettleV1SHA1       = "0785fb5bb8e4bd06167e0eb87ef14f2e3763d206"
-	BudgetV1SHA1             = "0a79450b5263a78ec6aa9a88dd9fa4da43ae3875"
+	BudgetSettleV1SHA1       = "85d3d772e1999fd8e581a5c3b24452b7a0c21413"
+	BudgetV1SHA1             = "35f2fe174af24a111ae289b5a0444ffe0ac409f9"
 	ConcurrencyReleaseV1SHA1 = "9c173db23fb76519d0c2144cd8f3479a2fc3d6b0"
 	ConcurrencyV1SHA1        = "1fcdb50b8814e0df35d9a406d60edf29157879c1"
 	GCRAManyV1SHA1           = "843bd5bead460cd8eedd138ecc2651fc7d2782f0"
@@ -20,9 +20,9 @@ const (
 	ListLogManyV1SHA1        = "b0e2ddb75f5ae98e084c013c2e83cd2be488ced0"
 	ListLogReturnV1SHA1      = "e95e7093ae83a53c8f9898e0f46b2417c696b462"
 	ListLogV1SHA1            = "81c1f896af8bfb560ecadcd55347f63e997736a5"
-	SliceRingManyV1SHA1      = "c202ce567163b06a517e87cccad2ba447bcfee28"
+	SliceRingManyV1SHA1      = "60f6484d8ab7b8561b97efec8fe64121570a361e"
 	SliceRingReturnV1SHA1    = "9d2cb017a1d81f00a62df5c450741d01184ff4ad"
-	SliceRingV1SHA1          = "7d67682f28b8eec343d31df2168a51e296b16706"
+	SliceRingV1SHA1          = "fc7739f90d9178fc8508febb8f9677c760c9c1d6"
 	TokenBucketSetV1SHA1     = "efa8b26406fc5dc6ac26e5dd4908c6b894a16c1a"
 	TokenBucketV1SHA1        = "a4e0b43c1b33060fa3023af27209f5da59b2a14e"
 	ZSetLogReturnV1SHA1      = "06ea782f1acdb5851b30daf044879eecf265e722"
@@ -491,7 +491,7 @@ func SliceRingManyV1() Script {
 			{Name: "remaining", Type: "int", Min: 0, Max: 1000000000, Text: "permits that could be granted now", Each: true},
 			{Name: "wait", Type: "us", Min: 0, Max: -1, Text: "until they come free (permits 0: one), if no one else asks", Each: true},
 			{Name: "reset_after", Type: "us", Min: 0, Max: -1, Text: "until the last charge has left all windows", Each: true},
-			{Name: "count_i", Type: "int", Min: 0, Max: 10000000000000, Text: "permits in the window now; charges stop at 10^13", Repeated: true, Each: true},
+			{Name: "count_i", Type: "int", Min: 0, Max: -1, Text: "permits in the window now; charges stop at 10^13", Repeated: true, Each: true},
 		},
 		Errors: []ErrorReply{
 			{Code: "BADARG", Text: "an argument is not an integer in its range"},
@@ -587,7 +587,7 @@ func SliceRingV1() Script {
 			{Name: "wait", Type: "us", Min: 0, Max: -1, Text: "until they come free (permits 0: one), if no one else asks"},
 			{Name: "reset_after", Type: "us", Min: 0, Max: -1, Text: "until the last charge has left all windows"},
 			{Name: "now", Type: "time", Min: 0, Max: -1, Text: "the server's clock at the decision"},
-			{Name: "count_i", Type: "int", Min: 0, Max: 10000000000000, Text: "permits in the window now; charges stop at 10^13", Repeated: true},
+			{Name: "count_i", Type: "int", Min: 0, Max: -1, Text: "permits in the window now; charges stop at 10^13", Repeated: true},
 		},
 		Errors: []ErrorReply{
 			{Code: "BADARG", Text: "an argument is not an integer in its range"},
@@ -792,7 +792,7 @@ func ZSetLogV1() Script {
 // of them.
 func Libraries() []Library {
 	return []Library{
-		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "0aae6c7982c1682e4762e0236816d2a82a4353c5", Source: sluiceV1Source},
+		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "d526e32b43f4228c0591aab02ca639d1d885adae", Source: sluiceV1Source},
 	}
 }
 

@@ -107,7 +107,9 @@ local moment, estimate = now, 0
 if known then
   if known.err then return known end
   local twice = #known > 10 and #known % 7 == 4 and struct.unpack(">I4", known, 8)
-  if not twice then return redis.error_reply("BADSTATE id: want a time, permits and windows") end
+  if not twice or twice > 2000000001 then
+    return redis.error_reply("BADSTATE id: want a time, permits and windows")
+  end
   moment, estimate = struct.unpack(">I7", known, 1), math.floor(twice / 2)
   if twice % 2 == 1 then return {0, estimate, now} end
 elseif unknown == 0 then
@@ -402,7 +404,9 @@ local known = permits > 0 and redis.pcall("GET", id)
 if known then
   if known.err then return known end
   local twice = #known > 10 and #known % 7 == 4 and struct.unpack(">I4", known, 8)
-  if not twice then return redis.error_reply("BADSTATE id: want a time, permits and windows") end
+  if not twice or twice > 2000000001 then
+    return redis.error_reply("BADSTATE id: want a time, permits and windows")
+  end
   if twice % 2 == 1 then return redis.error_reply("BADARG id: want one that is not settled") end
   if twice ~= 2 * permits then return redis.error_reply("BADARG id: want the permits it was granted before") end
 end
@@ -1631,7 +1635,7 @@ local function slice_ring_many_v1(KEYS, ARGV)
 -- EACH[2]     remaining    int   0..1000000000           permits that could be granted now
 -- EACH[3]     wait         us    0..                     until they come free (permits 0: one), if no one else asks
 -- EACH[4]     reset_after  us    0..                     until the last charge has left all windows
--- EACH[4+i]   count_i      int   0..10000000000000       permits in the window now; charges stop at 10^13
+-- EACH[4+i]   count_i      int   0..                     permits in the window now; charges stop at 10^13
 --
 -- ERROR       BADARG       an argument is not an integer in its range
 -- ERROR       WRONGTYPE    granted -2: a ring holds something other than a string
@@ -1985,7 +1989,7 @@ local function slice_ring_v1(KEYS, ARGV)
 -- REPLY[3]    wait         us    0..                     until they come free (permits 0: one), if no one else asks
 -- REPLY[4]    reset_after  us    0..                     until the last charge has left all windows
 -- REPLY[5]    now          time  0..                     the server's clock at the decision
--- REPLY[5+i]  count_i      int   0..10000000000000       permits in the window now; charges stop at 10^13
+-- REPLY[5+i]  count_i      int   0..                     permits in the window now; charges stop at 10^13
 --
 -- ERROR       BADARG       an argument is not an integer in its range
 -- ERROR       WRONGTYPE    a ring holds something other than a string
