@@ -277,6 +277,8 @@ var budgetSettleV1 = table{
 			{"0s", "1h 30 0 1s 5", badID},
 			{"0s", "!SET $2 " + packed("charge:1:1:1000:1") + "xxxxxx", "OK"},
 			{"0s", "1h 30 1 1s 5", badID},
+			{"0s", "!SET $2 charge:@0s:1000000001:1s:3", "OK"},
+			{"0s", "1h 30 1 1s 5", badID},
 			{"0s", "!SET $2 settled:@0s:1000000000", "OK"},
 			{"0s", "1h 30 1 1s 5", "0 1000000000"},
 		}},

@@ -144,6 +144,8 @@ var budgetV1 = table{
 			{"0s", "1h 1 1s 3 2", badID},
 			{"0s", "!SET $2 " + packed("charge:1:1:1000:1") + "xxxxxx", "OK"},
 			{"0s", "1h 1 1s 3 2", badID},
+			{"0s", "!SET $2 charge:@0s:1000000001:1s:3", "OK"},
+			{"0s", "1h 1 1s 3 2", badID},
 			{"0s", "!SET $2 settled:@0s:1000000000", "OK"},
 			{"0s", "1h 1 1s 3 2", "BADARG id: want one that is not settled"},
 			{"0s", "!SET $2 charge:@0s:1000000000:1s:3", "OK"},

@@ -439,6 +439,11 @@ func (z fuzzed) storedSeeds() map[string]storedSeed {
 			seeds[value+strings.Repeat(separator, which)] = storedSeed{uint8(which), uint8(kind), 0}
 		}
 	}
+	if strings.Contains(z.script.State, "sr/1") { // more than was ever charged
+		seeds[packed("ring:"+absolute("@0s")+":281474976710655:0:0:0:0")] = storedSeed{}
+		seeds[packed("charge:"+absolute("@0s")+":2147483647:1s:3")] = storedSeed{which: 1}
+		seeds[packed("settled:"+absolute("@0s")+":2147483647")] = storedSeed{which: 1}
+	}
 	for _, tl := range z.timelines {
 		z.begin()
 		for _, l := range tl.lines {

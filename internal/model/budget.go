@@ -118,7 +118,7 @@ func (c call) chargedFor() (known *charge, bad string) {
 		return nil, wrongType
 	case stored.Type == "":
 		return nil, ""
-	case len(text) < header || (len(text)-header)%markBytes > 0:
+	case len(text) < header || (len(text)-header)%markBytes > 0 || bigEndian(text[7:header])/2 > 1_000_000_000:
 		return nil, badID
 	default:
 		state := bigEndian(text[7:header])

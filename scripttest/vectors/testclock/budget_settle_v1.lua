@@ -96,7 +96,9 @@ local moment, estimate = now, 0
 if known then
   if known.err then return known end
   local twice = #known > 10 and #known % 7 == 4 and struct.unpack(">I4", known, 8)
-  if not twice then return redis.error_reply("BADSTATE id: want a time, permits and windows") end
+  if not twice or twice > 2000000001 then
+    return redis.error_reply("BADSTATE id: want a time, permits and windows")
+  end
   moment, estimate = struct.unpack(">I7", known, 1), math.floor(twice / 2)
   if twice % 2 == 1 then return {0, estimate, now} end
 elseif unknown == 0 then

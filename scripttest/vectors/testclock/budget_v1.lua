@@ -133,7 +133,9 @@ local known = permits > 0 and redis.pcall("GET", id)
 if known then
   if known.err then return known end
   local twice = #known > 10 and #known % 7 == 4 and struct.unpack(">I4", known, 8)
-  if not twice then return redis.error_reply("BADSTATE id: want a time, permits and windows") end
+  if not twice or twice > 2000000001 then
+    return redis.error_reply("BADSTATE id: want a time, permits and windows")
+  end
   if twice % 2 == 1 then return redis.error_reply("BADARG id: want one that is not settled") end
   if twice ~= 2 * permits then return redis.error_reply("BADARG id: want the permits it was granted before") end
 end

@@ -23,7 +23,7 @@
 -- EACH[2]     remaining    int   0..1000000000           permits that could be granted now
 -- EACH[3]     wait         us    0..                     until they come free (permits 0: one), if no one else asks
 -- EACH[4]     reset_after  us    0..                     until the last charge has left all windows
--- EACH[4+i]   count_i      int   0..10000000000000       permits in the window now; charges stop at 10^13
+-- EACH[4+i]   count_i      int   0..                     permits in the window now; charges stop at 10^13
 --
 -- ERROR       BADARG       an argument is not an integer in its range
 -- ERROR       WRONGTYPE    granted -2: a ring holds something other than a string

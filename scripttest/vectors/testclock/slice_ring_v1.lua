@@ -22,7 +22,7 @@
 -- REPLY[3]    wait         us    0..                     until they come free (permits 0: one), if no one else asks
 -- REPLY[4]    reset_after  us    0..                     until the last charge has left all windows
 -- REPLY[5]    now          time  0..                     the server's clock at the decision
--- REPLY[5+i]  count_i      int   0..10000000000000       permits in the window now; charges stop at 10^13
+-- REPLY[5+i]  count_i      int   0..                     permits in the window now; charges stop at 10^13
 --
 -- ERROR       BADARG       an argument is not an integer in its range
 -- ERROR       WRONGTYPE    a ring holds something other than a string
