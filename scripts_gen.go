@@ -11,8 +11,8 @@ func All() []Script {
 
 // The SHA1 of each script, by which EVALSHA calls it.
 const (
-	BudgetSettleV1SHA1       = "85d3d772e1999fd8e581a5c3b24452b7a0c21413"
-	BudgetV1SHA1             = "35f2fe174af24a111ae289b5a0444ffe0ac409f9"
+	BudgetSettleV1SHA1       = "ca597b2cbd8aaca9071ef1291c9fa06b0cf45824"
+	BudgetV1SHA1             = "d050eb8d29b3fdb01cb8d161cad3a3a0d7e4d140"
 	ConcurrencyReleaseV1SHA1 = "9c173db23fb76519d0c2144cd8f3479a2fc3d6b0"
 	ConcurrencyV1SHA1        = "1fcdb50b8814e0df35d9a406d60edf29157879c1"
 	GCRAManyV1SHA1           = "843bd5bead460cd8eedd138ecc2651fc7d2782f0"
@@ -20,9 +20,9 @@ const (
 	ListLogManyV1SHA1        = "b0e2ddb75f5ae98e084c013c2e83cd2be488ced0"
 	ListLogReturnV1SHA1      = "e95e7093ae83a53c8f9898e0f46b2417c696b462"
 	ListLogV1SHA1            = "81c1f896af8bfb560ecadcd55347f63e997736a5"
-	SliceRingManyV1SHA1      = "60f6484d8ab7b8561b97efec8fe64121570a361e"
+	SliceRingManyV1SHA1      = "3646b304251c6ad182e8bebdde126b50f4c57198"
 	SliceRingReturnV1SHA1    = "9d2cb017a1d81f00a62df5c450741d01184ff4ad"
-	SliceRingV1SHA1          = "fc7739f90d9178fc8508febb8f9677c760c9c1d6"
+	SliceRingV1SHA1          = "a6f4e8e7dad3d7afc23aefcb010c917ddbf6cd7c"
 	TokenBucketSetV1SHA1     = "efa8b26406fc5dc6ac26e5dd4908c6b894a16c1a"
 	TokenBucketV1SHA1        = "a4e0b43c1b33060fa3023af27209f5da59b2a14e"
 	ZSetLogReturnV1SHA1      = "06ea782f1acdb5851b30daf044879eecf265e722"
@@ -792,7 +792,7 @@ func ZSetLogV1() Script {
 // of them.
 func Libraries() []Library {
 	return []Library{
-		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "d526e32b43f4228c0591aab02ca639d1d885adae", Source: sluiceV1Source},
+		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "cee0c27452ba39d2f44abab7bb93c08ad13aff25", Source: sluiceV1Source},
 	}
 }
 
