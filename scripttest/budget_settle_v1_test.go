@@ -313,7 +313,7 @@ func asRefunds(timelines []timeline) (refunds []timeline) {
 		other := timeline{name: "slice_ring_return: " + tl.name}
 		for i, l := range tl.lines {
 			words := strings.Fields(l.do)
-			if !strings.HasPrefix(words[0], "@") {
+			if !strings.HasPrefix(words[0], "@") && words[0] != "0" {
 				other.lines = append(other.lines, l)
 				continue
 			}

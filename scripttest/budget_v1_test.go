@@ -211,10 +211,10 @@ func checkIDExpires(t testing.TB) {
 	for _, unknown := range []string{"0", "1"} {
 		for _, permits := range []string{"5", "4", "6"} {
 			_, _ = r.Do("SET", id, packed("charge:"+absolute("@0s")+":5:1s:3"))
-			settle.Run(r, keys, []string{"1000", permits, unknown, "1000000", "3"})
-			assertTTL(t, r, id, 1)
+			settle.Run(r, keys, []string{"2000000", permits, unknown, "1000000", "3"})
+			assertTTL(t, r, id, 2000)
 			settle.Run(r, keys, []string{"9000000", permits, unknown, "1000000", "3"}) // again
-			assertTTL(t, r, id, 1)
+			assertTTL(t, r, id, 2000)
 		}
 	}
 	_, _ = r.Do("DEL", id)

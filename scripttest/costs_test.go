@@ -128,6 +128,8 @@ var sliceRingV1Costs = []cost{
 	{"denied in a new slice", after("0s 2 0 1s 64 2"), line{"9s", "1 0 1s 64 2", "TIME GETRANGE*3"}},
 	{"denied in two windows, the last of which waits longer", after("0s 2 0 1s 4 2 1s 64 2"),
 		line{"0s", "1 0 1s 4 2 1s 64 2", "TIME GETRANGE*3"}},
+	{"denied in two windows, of which both wait as long", after("0s 2 0 1s 4 2 2s 2 2"),
+		line{"0s", "1 0 1s 4 2 2s 2 2", "TIME GETRANGE*3"}},
 	{"denied in two windows, the first of which waits longer", after("0s 2 0 1s 64 2 1s 4 2"),
 		line{"0s", "1 0 1s 64 2 1s 4 2", "TIME GETRANGE*4"}},
 }

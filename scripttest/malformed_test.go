@@ -127,7 +127,8 @@ func (tab table) malformedCalls() (calls []malformed) {
 	}
 	calls = append(calls, malformed{many, most, wantKeys}, malformed{nil, nil, wantKeys})
 	if tab.script.KeyGroup != nil && tab.script.Group != nil {
-		calls = append(calls, malformed{keys[1:], most, "BADARG KEYS: want one for each window of each subject"})
+		three := append(tab.keysOf(tab.valid(2)), "t:x:{u}:more")
+		calls = append(calls, malformed{three, tab.valid(2), "BADARG KEYS: want one for each window of each subject"})
 		refuse(tab.valid(groups+1), wantArgs)
 	}
 	for n := range tab.valid(1) {

@@ -132,6 +132,7 @@ var zsetReturnCalls = []cost{
 
 var budgetCalls = []cost{
 	{"the first grant", nil, line{"0s", "1h 2 1s 4 9", ""}},
+	{"one permit", after("0s #b 1h 2 1s 4 9"), line{"0s", "1h 1 1s 4 9", ""}},
 	{"the same slice", after("0s #b 1h 2 1s 4 9"), line{"0s", "1h 2 1s 4 9", ""}},
 	{"a gap", after("0s #b 1h 2 1s 4 9"), line{"2s", "1h 2 1s 4 9", ""}},
 	{"a gap across the ring's end", after("0s #b 1h 2 1s 4 9", "2s #c 1h 1 1s 4 9"), line{"5s", "1h 2 1s 4 9", ""}},

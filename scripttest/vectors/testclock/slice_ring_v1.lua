@@ -106,7 +106,7 @@ for i = 1, #slices do
   local slice, size = slices[i], sizes[i]
   local header = redis.pcall("GETRANGE", rings[i], "0", "18")
   if header.err then return header end
-  local last, total, oldest = now - size * slice, 0, 0 -- no ring: as if all had just left the window
+  local last, total, oldest = now - size * slice -- no ring: as if all had just left the window
   if header ~= "" then
     if #header < 19 then return redis.error_reply("BADSTATE ring_" .. i .. ": want 19 bytes and its cells") end
     last, total, oldest = struct.unpack(">I7I6I6", header, 1)
