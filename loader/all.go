@@ -91,7 +91,7 @@ func (a *All) add(limiter Returner, subject string, q question) {
 // errTwice refuses a limiter that was added before with the same subject: the Wait of neither would be true.
 func (a *All) errTwice(e *entry) error {
 	for _, other := range a.entries {
-		if other.argumentErr == nil && other.call.key() == e.call.key() {
+		if other.argumentErr == nil && other.limiter.anyWindow(other.call.key()) == e.limiter.anyWindow(e.call.key()) {
 			return e.limiter.errArgument("subject", "of entry "+strconv.Itoa(e.index),
 				"each limiter once about it, with the sum")
 		}

@@ -253,8 +253,8 @@ func MaxWait(d time.Duration) LimiterOption {
 }
 
 // Slice sets the length of the slices of a SliceRing or a Budget, for all windows: 1 ms to 24 h, in whole microseconds.
-// It must not be longer than the shortest window, and all windows together have up to 10,000 slices.
-// See Loader.SliceRing for the default.
+// It must not be longer than the shortest window, nor shorter than a 999th of the longest. See Loader.SliceRing for the
+// default.
 func Slice(d time.Duration) LimiterOption {
 	return func(s *settings) {
 		s.requireAlgorithm("Slice", &sliceRing, &budget)

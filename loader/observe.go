@@ -132,7 +132,7 @@ func (c core) watch(subject string, q question) *observation {
 		return nil
 	}
 	return &observation{observer: c.limits.observer, Event: Event{
-		Method: q.method, Script: nameOf(c.scriptFor(q)), Limiter: c.name, Subject: subject,
+		Method: q.method, Script: nameOf(c.algorithm.script), Limiter: c.name, Subject: subject,
 		Permits: q.amount(), Reported: q.reported,
 	}}
 }
@@ -190,7 +190,7 @@ func (o *observation) setScript(script *sluice.Script) {
 // setReport sets what a request of an Ahead charges besides, and how old it is.
 func (o *observation) setReport(r *request, age time.Duration) {
 	if o != nil && r.question.reported > 0 {
-		o.Script, o.Reported, o.ReportAge = nameOf(&sliceRingReportV1), r.question.reported, age
+		o.Reported, o.ReportAge = r.question.reported, age
 	}
 }
 
