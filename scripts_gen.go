@@ -11,8 +11,8 @@ func All() []Script {
 
 // The SHA1 of each script, by which EVALSHA calls it.
 const (
-	BudgetSettleV1SHA1       = "1a806c7b92ea649c954a201860b6274fd3a6cb40"
-	BudgetV1SHA1             = "93645d0ef6946e1a8fb0ddcc857b8c3524a19b93"
+	BudgetSettleV1SHA1       = "231fcfa6c9b17030b088e545883a1edf3380322e"
+	BudgetV1SHA1             = "1c44900672a0feac83cf0f1e9170fb5b2dae8685"
 	ConcurrencyReleaseV1SHA1 = "9c173db23fb76519d0c2144cd8f3479a2fc3d6b0"
 	ConcurrencyV1SHA1        = "1fcdb50b8814e0df35d9a406d60edf29157879c1"
 	GCRAManyV1SHA1           = "3c3075e37986b5aff240871a7f5a9e76370e99ba"
@@ -20,9 +20,9 @@ const (
 	ListLogManyV1SHA1        = "b0e2ddb75f5ae98e084c013c2e83cd2be488ced0"
 	ListLogReturnV1SHA1      = "e95e7093ae83a53c8f9898e0f46b2417c696b462"
 	ListLogV1SHA1            = "81c1f896af8bfb560ecadcd55347f63e997736a5"
-	SliceRingManyV1SHA1      = "f943cde8133b34ca2f954b5ad5783f6c685b1007"
-	SliceRingReturnV1SHA1    = "e8e2a5a27c4884eddfd92af6b7bf44d03e4c165e"
-	SliceRingV1SHA1          = "09cb3ce08b71477e05fea50a4be58fadcbf766cf"
+	SliceRingManyV1SHA1      = "2a8eb2dd3d2496f32a7451478cd12c47f5eec6c0"
+	SliceRingReturnV1SHA1    = "c74a941214c3e0dcf686cec44bda2135121e6f05"
+	SliceRingV1SHA1          = "ad0b33358efaa4737b71fb754c75e3a57fda5a83"
 	TokenBucketSetV1SHA1     = "efa8b26406fc5dc6ac26e5dd4908c6b894a16c1a"
 	TokenBucketV1SHA1        = "f837e19758133f206317aa70e8cd2ef7209ee67a"
 	ZSetLogReturnV1SHA1      = "06ea782f1acdb5851b30daf044879eecf265e722"
@@ -457,7 +457,7 @@ func ListLogV1() Script {
 //go:embed scripts/slice_ring_many_v1.lua
 var sliceRingManyV1Source string
 
-// SliceRingManyV1 returns slice_ring_many v1. slice_ring_v1 for up to 32 keys of one limiter in
+// SliceRingManyV1 returns slice_ring_many v1. slice_ring_v1 for up to 16 keys of one limiter in
 // one call. KEYS has the rings of the first subject, then of the next. REPLY goes on with EACH
 // for each subject in turn. Each is decided as by slice_ring_v1, and twice if it is named
 // twice. Only granted above 0 is a grant. One that cannot be decided has granted -1 (BADSTATE)
@@ -472,11 +472,11 @@ func SliceRingManyV1() Script {
 		File:    "slice_ring_many_v1.lua",
 		SHA1:    SliceRingManyV1SHA1,
 		Source:  sliceRingManyV1Source,
-		About:   "slice_ring_v1 for up to 32 keys of one limiter in one call. KEYS has the rings of the first subject, then of the next. REPLY goes on with EACH for each subject in turn. Each is decided as by slice_ring_v1, and twice if it is named twice. Only granted above 0 is a grant. One that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE); the others are decided. If Redis refuses a command, for example by an ACL, the call ends with that error, and those before it keep their grants: too much is counted, never too little. In a cluster all keys must lie in one slot: different subjects mostly do not.",
+		About:   "slice_ring_v1 for up to 16 keys of one limiter in one call. KEYS has the rings of the first subject, then of the next. REPLY goes on with EACH for each subject in turn. Each is decided as by slice_ring_v1, and twice if it is named twice. Only granted above 0 is a grant. One that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE); the others are decided. If Redis refuses a command, for example by an ACL, the call ends with that error, and those before it keep their grants: too much is counted, never too little. In a cluster all keys must lie in one slot: different subjects mostly do not.",
 		Keys: []Key{
 			{Name: "ring_i", Pattern: "<prefix>:<limiter>:{<subject>}:sr1:<slice>x<size>", Repeated: true},
 		},
-		KeyGroup: &Group{Name: "subject", Min: 1, Max: 32},
+		KeyGroup: &Group{Name: "subject", Min: 1, Max: 16},
 		Args: []Field{
 			{Name: "permits", Type: "int", Min: 0, Max: 1000000000, Text: "wanted now, up to every limit; 0 asks for none"},
 			{Name: "reported", Type: "int", Min: 0, Max: 1000000000, Text: "charged in any case; with permits 0, 0 only looks"},
@@ -792,7 +792,7 @@ func ZSetLogV1() Script {
 // of them.
 func Libraries() []Library {
 	return []Library{
-		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "070fe2c2d3743bed9b76e37bfb99efa963786bea", Source: sluiceV1Source},
+		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "9012514aacdefce75e953f86efe425924062b30b", Source: sluiceV1Source},
 	}
 }
 

@@ -199,9 +199,10 @@ func members(s *script, places []string) string {
 	names, tables, empty, cells := fieldNames(fields), []string{}, []string{}, []string{}
 	for _, name := range names {
 		table := tableOf(name)
-		tables, empty, cells = append(tables, table), append(empty, "{}"), append(cells, table+"[i]")
+		tables, empty, cells = append(tables, table), append(empty, "{nil, nil}"), append(cells, table+"[i]")
 	}
-	text := fmt.Sprintf("local %s = %s\n", strings.Join(tables, ", "), strings.Join(empty, ", "))
+	text := fmt.Sprintf("local %s = %s -- room for two: growing is slow\n", strings.Join(tables, ", "),
+		strings.Join(empty, ", "))
 	text += fmt.Sprintf("for i = 1, %s do\n", memberCount(s))
 	for i, f := range fields {
 		text += f.read("  ", places[i], strings.TrimSuffix(f.Name, "i")+`" .. i .. "`)

@@ -52,7 +52,7 @@ local permits = integer(ARGV[2], 0, 1000000000)
 if not permits then return redis.error_reply("BADARG permits: want 0..1000000000") end
 local unknown = integer(ARGV[3], 0, 1)
 if not unknown then return redis.error_reply("BADARG unknown: want 0..1") end
-local slices, sizes = {}, {}
+local slices, sizes = {nil, nil}, {nil, nil} -- room for two: growing is slow
 for i = 1, #KEYS - 1 do
   local slice_i = integer(ARGV[2 * i + 2], 1000, 86400000000)
   if not slice_i then return redis.error_reply("BADARG slice_" .. i .. ": want 1000..86400000000") end
@@ -143,15 +143,17 @@ if permits < estimate then
       local after = later > 0 and struct.unpack(">I6", cells, 7) or total
       local fewer = math.min(surplus, (after - struct.unpack(">I6", cells, 1)) % wrap)
       if fewer > 0 then
+        returned = math.max(returned, math.floor(fewer)) -- under Lua 5.4 it may be a float
+        writes[#writes + 1] = {i, "7", struct.pack(">I6", (total - fewer) % wrap)}
+      end
+      if fewer > 0 and later > 0 then
         local lowered = {string.sub(cells, 1, 6)}
         for j = 1, later do
           lowered[j + 1] = struct.pack(">I6", (struct.unpack(">I6", cells, 6 * j + 1) - fewer) % wrap)
         end
         cells = table.concat(lowered)
-        writes[#writes + 1] = {i, 7, struct.pack(">I6", (total - fewer) % wrap)}
-        if later > 0 then writes[#writes + 1] = {i, from, string.sub(cells, 1, 6 * to_end)} end
-        if to_end <= later then writes[#writes + 1] = {i, 19, string.sub(cells, 6 * to_end + 1)} end
-        returned = math.max(returned, math.floor(fewer)) -- under Lua 5.4 it may be a float
+        writes[#writes + 1] = {i, string.format("%d", from), string.sub(cells, 1, 6 * to_end)}
+        if to_end <= later then writes[#writes + 1] = {i, "19", string.sub(cells, 6 * to_end + 1)} end
       end
     end
   end
@@ -161,8 +163,7 @@ if permits < estimate then
   local lifetime = string.format("%.0f", math.ceil(ttl / 1000) + 1)
   redis.call("SET", id, struct.pack(">I7I4", moment, 2 * (estimate - returned) + 1), "PX", lifetime)
   for i = 1, #writes do
-    local ring, at, bytes = rings[writes[i][1]], writes[i][2], writes[i][3]
-    local written = redis.pcall("SETRANGE", ring, string.format("%d", at), bytes)
+    local written = redis.pcall("SETRANGE", rings[writes[i][1]], writes[i][2], writes[i][3])
     if type(written) == "table" then
       redis.call("SET", id, known, "PX", lifetime)
       return written
@@ -176,7 +177,7 @@ end
 -- Takes rings, slices, sizes, now. Gives for each window: its time, the slices since the last charge (gaps), the
 -- total before its oldest slice (oldests) and what it holds (counts). Every ring is read before one is written.
 local wrap = 281474976710656 -- 2^48: of totals, only the differences count
-local times, gaps, oldests, counts = {}, {}, {}, {}
+local times, gaps, oldests, counts = {nil, nil}, {nil, nil}, {nil, nil}, {nil, nil}
 for i = 1, #slices do
   local slice, size = slices[i], sizes[i]
   local header = redis.pcall("GETRANGE", rings[i], "0", "18")
@@ -203,14 +204,15 @@ for i = 1, #slices do
   times[i], gaps[i], oldests[i], counts[i] = time, gap, oldest, count
 end
 -- END
-local charge = permits - estimate
+local charge, before = permits - estimate, {unpack(counts)}
 if charge > 0 then
   -- PART ring_charge: printed by make generate
   -- Takes charge, rings, slices, sizes, now, and what ring_read gives. Charges every window, or none if Redis refuses
   -- a command: first what changes no decision, then SETRANGE alone, which Redis refuses at once or not at all.
   for i = 1, #slices do
-    local gap, slice, size = gaps[i], slices[i], sizes[i]
+    local gap = gaps[i]
     if gap > 0 then
+      local slice, size = slices[i], sizes[i]
       -- 1 ms late, for servers whose clock for expiry is behind TIME. As text: Redis 7.2 prints some as 1e+9.
       local expires = math.ceil((times[i] - times[i] % slice + size * slice) / 1000) + 1
       if gap < size then
@@ -226,25 +228,26 @@ if charge > 0 then
     -- The gap: the slices that were skipped, and the current one, begin with the total so far. They are written in
     -- one piece or, across the end, in two.
     if gap > 0 and gap < size then
-      local cell, index = struct.pack(">I6", (oldest + count) % wrap), 0
-      index = ((times[i] - times[i] % slices[i]) / slices[i] - gap + 1) % size
+      local cell = struct.pack(">I6", (oldest + count) % wrap)
+      local index = ((times[i] - times[i] % slices[i]) / slices[i] - gap + 1) % size
       local to_end = math.min(gap, size - index)
       redis.call("SETRANGE", rings[i], string.format("%d", 19 + 6 * index), string.rep(cell, to_end))
       if gap > to_end then redis.call("SETRANGE", rings[i], "19", string.rep(cell, gap - to_end)) end
     end
-    local charged = count + charge
-    if charged > 10000000000000 then charged = 10000000000000 end
-    redis.call("SETRANGE", rings[i], "0", struct.pack(">I7I6I6", times[i], (oldest + charged) % wrap, oldest))
+    count = count + charge
+    if count > 10000000000000 then count = 10000000000000 end
+    redis.call("SETRANGE", rings[i], "0", struct.pack(">I7I6I6", times[i], (oldest + count) % wrap, oldest))
+    counts[i] = count
   end
   -- END
 end
 local mark = struct.pack(">I7I4", moment, 2 * permits + 1)
 -- PART ring_mark: printed by make generate
--- Takes id, mark, ttl, charge, rings, and what ring_read gives. Writes the id behind the charge. If that is refused,
--- the totals fall back; the rings stay moved on to the current slices, which changes no count.
+-- Takes id, mark, ttl, charge, before (the counts before the charge), rings, and what ring_read gives. Writes the id.
+-- If that is refused, the totals fall back; the rings stay moved on to the current slices, which changes no count.
 local marked = redis.pcall("SET", id, mark, "PX", string.format("%.0f", math.ceil(ttl / 1000) + 1))
 for i = 1, marked.err and charge > 0 and #slices or 0 do
-  redis.call("SETRANGE", rings[i], "7", struct.pack(">I6", (oldests[i] + counts[i]) % wrap))
+  redis.call("SETRANGE", rings[i], "7", struct.pack(">I6", (oldests[i] + before[i]) % wrap))
 end
 if marked.err then return marked end
 -- END

@@ -1,13 +1,13 @@
 -- slice_ring_many v1
 --
--- slice_ring_v1 for up to 32 keys of one limiter in one call. KEYS has the rings of the first subject, then of the
+-- slice_ring_v1 for up to 16 keys of one limiter in one call. KEYS has the rings of the first subject, then of the
 -- next. REPLY goes on with EACH for each subject in turn. Each is decided as by slice_ring_v1, and twice if it is
 -- named twice. Only granted above 0 is a grant. One that cannot be decided has granted -1 (BADSTATE) or -2
 -- (WRONGTYPE); the others are decided. If Redis refuses a command, for example by an ACL, the call ends with that
 -- error, and those before it keep their grants: too much is counted, never too little. In a cluster all keys must lie
 -- in one slot: different subjects mostly do not.
 --
--- GROUP[k]    subject      1..32
+-- GROUP[k]    subject      1..16
 -- GROUP[i]    window       1..8
 -- KEYS[ki]    ring_i       <prefix>:<limiter>:{<subject>}:sr1:<slice>x<size>
 --
@@ -39,7 +39,7 @@ local function integer(text, min, max)
   return n
 end
 
-if #KEYS < 1 or #KEYS > 32 then return redis.error_reply("BADARG KEYS: want 1 to 32") end
+if #KEYS < 1 or #KEYS > 16 then return redis.error_reply("BADARG KEYS: want 1 to 16") end
 local windows = (#ARGV - 2) / 3
 if windows < 1 or windows > 8 or windows % 1 > 0 then
   return redis.error_reply("BADARG ARGV: want permits, reported, then slice, size, limit for each window")
@@ -49,7 +49,7 @@ local permits = integer(ARGV[1], 0, 1000000000)
 if not permits then return redis.error_reply("BADARG permits: want 0..1000000000") end
 local reported = integer(ARGV[2], 0, 1000000000)
 if not reported then return redis.error_reply("BADARG reported: want 0..1000000000") end
-local slices, sizes, limits = {}, {}, {}
+local slices, sizes, limits = {nil, nil}, {nil, nil}, {nil, nil} -- room for two: growing is slow
 for i = 1, windows do
   local slice_i = integer(ARGV[3 * i], 1000, 86400000000)
   if not slice_i then return redis.error_reply("BADARG slice_" .. i .. ": want 1000..86400000000") end
@@ -94,7 +94,7 @@ local function decide(rings)
   -- Takes rings, slices, sizes, now. Gives for each window: its time, the slices since the last charge (gaps), the
   -- total before its oldest slice (oldests) and what it holds (counts). Every ring is read before one is written.
   local wrap = 281474976710656 -- 2^48: of totals, only the differences count
-  local times, gaps, oldests, counts = {}, {}, {}, {}
+  local times, gaps, oldests, counts = {nil, nil}, {nil, nil}, {nil, nil}, {nil, nil}
   for i = 1, #slices do
     local slice, size = slices[i], sizes[i]
     local header = redis.pcall("GETRANGE", rings[i], "0", "18")
@@ -135,15 +135,15 @@ local function decide(rings)
       -- From slice free on the window holds no more than room, from slice full on it does. The later the slice, the
       -- less: halving moves the two towards each other. The caller waits until free is the window's oldest slice.
       local current = begins / slice
-      local full, free, charged = current - size + 1, current + 1, current - gaps[i] -- charged: the last slice that was
-      local total = oldests[i] + math.min(count, 10000000000000)
+      local full, free, last_charged = current - size + 1, current + 1, current - gaps[i]
+      local total = oldests[i] + math.min(count, 10000000000000) -- with the report
       local cells = redis.call("GETRANGE", rings[i], "19", "-1")
       if #cells < 6 * size and gaps[i] < size then
         return redis.error_reply("BADSTATE ring_" .. i .. ": want 19 bytes and its cells")
       end
       while free - full > 1 do
         local middle, before = math.floor((full + free) / 2), oldests[i] + counts[i]
-        if middle <= charged then before = struct.unpack(">I6", cells, 6 * (middle % size) + 1) end
+        if middle <= last_charged then before = struct.unpack(">I6", cells, 6 * (middle % size) + 1) end
         if (total - before) % wrap > room then full = middle else free = middle end
       end
       wait = math.max(wait, (free + size - 1) * slice - now)
@@ -155,8 +155,9 @@ local function decide(rings)
     -- Takes charge, rings, slices, sizes, now, and what ring_read gives. Charges every window, or none if Redis refuses
     -- a command: first what changes no decision, then SETRANGE alone, which Redis refuses at once or not at all.
     for i = 1, #slices do
-      local gap, slice, size = gaps[i], slices[i], sizes[i]
+      local gap = gaps[i]
       if gap > 0 then
+        local slice, size = slices[i], sizes[i]
         -- 1 ms late, for servers whose clock for expiry is behind TIME. As text: Redis 7.2 prints some as 1e+9.
         local expires = math.ceil((times[i] - times[i] % slice + size * slice) / 1000) + 1
         if gap < size then
@@ -172,20 +173,19 @@ local function decide(rings)
       -- The gap: the slices that were skipped, and the current one, begin with the total so far. They are written in
       -- one piece or, across the end, in two.
       if gap > 0 and gap < size then
-        local cell, index = struct.pack(">I6", (oldest + count) % wrap), 0
-        index = ((times[i] - times[i] % slices[i]) / slices[i] - gap + 1) % size
+        local cell = struct.pack(">I6", (oldest + count) % wrap)
+        local index = ((times[i] - times[i] % slices[i]) / slices[i] - gap + 1) % size
         local to_end = math.min(gap, size - index)
         redis.call("SETRANGE", rings[i], string.format("%d", 19 + 6 * index), string.rep(cell, to_end))
         if gap > to_end then redis.call("SETRANGE", rings[i], "19", string.rep(cell, gap - to_end)) end
       end
-      local charged = count + charge
-      if charged > 10000000000000 then charged = 10000000000000 end
-      redis.call("SETRANGE", rings[i], "0", struct.pack(">I7I6I6", times[i], (oldest + charged) % wrap, oldest))
+      count = count + charge
+      if count > 10000000000000 then count = 10000000000000 end
+      redis.call("SETRANGE", rings[i], "0", struct.pack(">I7I6I6", times[i], (oldest + count) % wrap, oldest))
+      counts[i] = count
     end
     remaining, reset_after = remaining - granted, reset_charged
-    for i = 1, #counts do counts[i] = math.min(counts[i] + charge, 10000000000000) end
   end
-
   return granted, math.max(remaining, 0), math.floor(wait), math.floor(reset_after), counts
 end
 

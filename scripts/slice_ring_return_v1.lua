@@ -43,7 +43,7 @@ local moment = integer(ARGV[1], 0, 9007199254740991)
 if not moment then return redis.error_reply("BADARG moment: want 0..9007199254740991") end
 local permits = integer(ARGV[2], 1, 1000000000)
 if not permits then return redis.error_reply("BADARG permits: want 1..1000000000") end
-local slices, sizes = {}, {}
+local slices, sizes = {nil, nil}, {nil, nil} -- room for two: growing is slow
 for i = 1, #KEYS do
   local slice_i = integer(ARGV[2 * i + 1], 1000, 86400000000)
   if not slice_i then return redis.error_reply("BADARG slice_" .. i .. ": want 1000..86400000000") end
@@ -112,22 +112,21 @@ for i = 1, #slices do
     local after = later > 0 and struct.unpack(">I6", cells, 7) or total
     local fewer = math.min(surplus, (after - struct.unpack(">I6", cells, 1)) % wrap)
     if fewer > 0 then
+      returned = math.max(returned, math.floor(fewer)) -- under Lua 5.4 it may be a float
+      writes[#writes + 1] = {i, "7", struct.pack(">I6", (total - fewer) % wrap)}
+    end
+    if fewer > 0 and later > 0 then
       local lowered = {string.sub(cells, 1, 6)}
       for j = 1, later do
         lowered[j + 1] = struct.pack(">I6", (struct.unpack(">I6", cells, 6 * j + 1) - fewer) % wrap)
       end
       cells = table.concat(lowered)
-      writes[#writes + 1] = {i, 7, struct.pack(">I6", (total - fewer) % wrap)}
-      if later > 0 then writes[#writes + 1] = {i, from, string.sub(cells, 1, 6 * to_end)} end
-      if to_end <= later then writes[#writes + 1] = {i, 19, string.sub(cells, 6 * to_end + 1)} end
-      returned = math.max(returned, math.floor(fewer)) -- under Lua 5.4 it may be a float
+      writes[#writes + 1] = {i, string.format("%d", from), string.sub(cells, 1, 6 * to_end)}
+      if to_end <= later then writes[#writes + 1] = {i, "19", string.sub(cells, 6 * to_end + 1)} end
     end
   end
 end
 -- END
-for i = 1, #writes do
-  local ring, at, bytes = rings[writes[i][1]], writes[i][2], writes[i][3]
-  redis.call("SETRANGE", ring, string.format("%d", at), bytes)
-end
+for i = 1, #writes do redis.call("SETRANGE", rings[writes[i][1]], writes[i][2], writes[i][3]) end
 
 return {returned}

@@ -53,7 +53,7 @@ local permits = integer(ARGV[1], 0, 1000000000)
 if not permits then return redis.error_reply("BADARG permits: want 0..1000000000") end
 local reported = integer(ARGV[2], 0, 1000000000)
 if not reported then return redis.error_reply("BADARG reported: want 0..1000000000") end
-local slices, sizes, limits = {}, {}, {}
+local slices, sizes, limits = {nil, nil}, {nil, nil}, {nil, nil} -- room for two: growing is slow
 for i = 1, #KEYS do
   local slice_i = integer(ARGV[3 * i], 1000, 86400000000)
   if not slice_i then return redis.error_reply("BADARG slice_" .. i .. ": want 1000..86400000000") end
@@ -95,12 +95,12 @@ local struct = rawget(_G, "struct") or {
   end,
 }
 -- END
--- MANY: slice_ring_many_v1 repeats what follows for 1..32 keys.
+-- MANY: slice_ring_many_v1 repeats what follows for 1..16 keys.
 -- PART ring_read: printed by make generate
 -- Takes rings, slices, sizes, now. Gives for each window: its time, the slices since the last charge (gaps), the
 -- total before its oldest slice (oldests) and what it holds (counts). Every ring is read before one is written.
 local wrap = 281474976710656 -- 2^48: of totals, only the differences count
-local times, gaps, oldests, counts = {}, {}, {}, {}
+local times, gaps, oldests, counts = {nil, nil}, {nil, nil}, {nil, nil}, {nil, nil}
 for i = 1, #slices do
   local slice, size = slices[i], sizes[i]
   local header = redis.pcall("GETRANGE", rings[i], "0", "18")
@@ -143,15 +143,15 @@ for i = #slices, 1, -1 do
     -- From slice free on the window holds no more than room, from slice full on it does. The later the slice, the
     -- less: halving moves the two towards each other. The caller waits until free is the window's oldest slice.
     local current = begins / slice
-    local full, free, charged = current - size + 1, current + 1, current - gaps[i] -- charged: the last slice that was
-    local total = oldests[i] + math.min(count, 10000000000000)
+    local full, free, last_charged = current - size + 1, current + 1, current - gaps[i]
+    local total = oldests[i] + math.min(count, 10000000000000) -- with the report
     local cells = redis.call("GETRANGE", rings[i], "19", "-1")
     if #cells < 6 * size and gaps[i] < size then
       return redis.error_reply("BADSTATE ring_" .. i .. ": want 19 bytes and its cells")
     end
     while free - full > 1 do
       local middle, before = math.floor((full + free) / 2), oldests[i] + counts[i]
-      if middle <= charged then before = struct.unpack(">I6", cells, 6 * (middle % size) + 1) end
+      if middle <= last_charged then before = struct.unpack(">I6", cells, 6 * (middle % size) + 1) end
       if (total - before) % wrap > room then full = middle else free = middle end
     end
     wait = math.max(wait, (free + size - 1) * slice - now)
@@ -165,8 +165,9 @@ if charge > 0 then
   -- Takes charge, rings, slices, sizes, now, and what ring_read gives. Charges every window, or none if Redis refuses
   -- a command: first what changes no decision, then SETRANGE alone, which Redis refuses at once or not at all.
   for i = 1, #slices do
-    local gap, slice, size = gaps[i], slices[i], sizes[i]
+    local gap = gaps[i]
     if gap > 0 then
+      local slice, size = slices[i], sizes[i]
       -- 1 ms late, for servers whose clock for expiry is behind TIME. As text: Redis 7.2 prints some as 1e+9.
       local expires = math.ceil((times[i] - times[i] % slice + size * slice) / 1000) + 1
       if gap < size then
@@ -182,19 +183,18 @@ if charge > 0 then
     -- The gap: the slices that were skipped, and the current one, begin with the total so far. They are written in
     -- one piece or, across the end, in two.
     if gap > 0 and gap < size then
-      local cell, index = struct.pack(">I6", (oldest + count) % wrap), 0
-      index = ((times[i] - times[i] % slices[i]) / slices[i] - gap + 1) % size
+      local cell = struct.pack(">I6", (oldest + count) % wrap)
+      local index = ((times[i] - times[i] % slices[i]) / slices[i] - gap + 1) % size
       local to_end = math.min(gap, size - index)
       redis.call("SETRANGE", rings[i], string.format("%d", 19 + 6 * index), string.rep(cell, to_end))
       if gap > to_end then redis.call("SETRANGE", rings[i], "19", string.rep(cell, gap - to_end)) end
     end
-    local charged = count + charge
-    if charged > 10000000000000 then charged = 10000000000000 end
-    redis.call("SETRANGE", rings[i], "0", struct.pack(">I7I6I6", times[i], (oldest + charged) % wrap, oldest))
+    count = count + charge
+    if count > 10000000000000 then count = 10000000000000 end
+    redis.call("SETRANGE", rings[i], "0", struct.pack(">I7I6I6", times[i], (oldest + count) % wrap, oldest))
+    counts[i] = count
   end
   -- END
   remaining, reset_after = remaining - granted, reset_charged
-  for i = 1, #counts do counts[i] = math.min(counts[i] + charge, 10000000000000) end
 end
-
 return {granted, math.max(remaining, 0), math.floor(wait), math.floor(reset_after), now, unpack(counts)}

@@ -13,15 +13,15 @@ for i = #slices, 1, -1 do
     -- From slice free on the window holds no more than room, from slice full on it does. The later the slice, the
     -- less: halving moves the two towards each other. The caller waits until free is the window's oldest slice.
     local current = begins / slice
-    local full, free, charged = current - size + 1, current + 1, current - gaps[i] -- charged: the last slice that was
-    local total = oldests[i] + math.min(count, 10000000000000)
+    local full, free, last_charged = current - size + 1, current + 1, current - gaps[i]
+    local total = oldests[i] + math.min(count, 10000000000000) -- with the report
     local cells = redis.call("GETRANGE", rings[i], "19", "-1")
     if #cells < 6 * size and gaps[i] < size then
       return redis.error_reply("BADSTATE ring_" .. i .. ": want 19 bytes and its cells")
     end
     while free - full > 1 do
       local middle, before = math.floor((full + free) / 2), oldests[i] + counts[i]
-      if middle <= charged then before = struct.unpack(">I6", cells, 6 * (middle % size) + 1) end
+      if middle <= last_charged then before = struct.unpack(">I6", cells, 6 * (middle % size) + 1) end
       if (total - before) % wrap > room then full = middle else free = middle end
     end
     wait = math.max(wait, (free + size - 1) * slice - now)

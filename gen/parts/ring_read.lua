@@ -1,7 +1,7 @@
 -- Takes rings, slices, sizes, now. Gives for each window: its time, the slices since the last charge (gaps), the
 -- total before its oldest slice (oldests) and what it holds (counts). Every ring is read before one is written.
 local wrap = 281474976710656 -- 2^48: of totals, only the differences count
-local times, gaps, oldests, counts = {}, {}, {}, {}
+local times, gaps, oldests, counts = {nil, nil}, {nil, nil}, {nil, nil}, {nil, nil}
 for i = 1, #slices do
   local slice, size = slices[i], sizes[i]
   local header = redis.pcall("GETRANGE", rings[i], "0", "18")

@@ -30,15 +30,17 @@ for i = 1, #slices do
     local after = later > 0 and struct.unpack(">I6", cells, 7) or total
     local fewer = math.min(surplus, (after - struct.unpack(">I6", cells, 1)) % wrap)
     if fewer > 0 then
+      returned = math.max(returned, math.floor(fewer)) -- under Lua 5.4 it may be a float
+      writes[#writes + 1] = {i, "7", struct.pack(">I6", (total - fewer) % wrap)}
+    end
+    if fewer > 0 and later > 0 then
       local lowered = {string.sub(cells, 1, 6)}
       for j = 1, later do
         lowered[j + 1] = struct.pack(">I6", (struct.unpack(">I6", cells, 6 * j + 1) - fewer) % wrap)
       end
       cells = table.concat(lowered)
-      writes[#writes + 1] = {i, 7, struct.pack(">I6", (total - fewer) % wrap)}
-      if later > 0 then writes[#writes + 1] = {i, from, string.sub(cells, 1, 6 * to_end)} end
-      if to_end <= later then writes[#writes + 1] = {i, 19, string.sub(cells, 6 * to_end + 1)} end
-      returned = math.max(returned, math.floor(fewer)) -- under Lua 5.4 it may be a float
+      writes[#writes + 1] = {i, string.format("%d", from), string.sub(cells, 1, 6 * to_end)}
+      if to_end <= later then writes[#writes + 1] = {i, "19", string.sub(cells, 6 * to_end + 1)} end
     end
   end
 end

@@ -64,7 +64,7 @@ local permits = integer(ARGV[2], 0, 1000000000)
 if not permits then return redis.error_reply("BADARG permits: want 0..1000000000") end
 local unknown = integer(ARGV[3], 0, 1)
 if not unknown then return redis.error_reply("BADARG unknown: want 0..1") end
-local slices, sizes = {}, {}
+local slices, sizes = {nil, nil}, {nil, nil} -- room for two: growing is slow
 for i = 1, #KEYS - 1 do
   local slice_i = integer(ARGV[2 * i + 2], 1000, 86400000000)
   if not slice_i then return redis.error_reply("BADARG slice_" .. i .. ": want 1000..86400000000") end
@@ -155,15 +155,17 @@ if permits < estimate then
       local after = later > 0 and struct.unpack(">I6", cells, 7) or total
       local fewer = math.min(surplus, (after - struct.unpack(">I6", cells, 1)) % wrap)
       if fewer > 0 then
+        returned = math.max(returned, math.floor(fewer)) -- under Lua 5.4 it may be a float
+        writes[#writes + 1] = {i, "7", struct.pack(">I6", (total - fewer) % wrap)}
+      end
+      if fewer > 0 and later > 0 then
         local lowered = {string.sub(cells, 1, 6)}
         for j = 1, later do
           lowered[j + 1] = struct.pack(">I6", (struct.unpack(">I6", cells, 6 * j + 1) - fewer) % wrap)
         end
         cells = table.concat(lowered)
-        writes[#writes + 1] = {i, 7, struct.pack(">I6", (total - fewer) % wrap)}
-        if later > 0 then writes[#writes + 1] = {i, from, string.sub(cells, 1, 6 * to_end)} end
-        if to_end <= later then writes[#writes + 1] = {i, 19, string.sub(cells, 6 * to_end + 1)} end
-        returned = math.max(returned, math.floor(fewer)) -- under Lua 5.4 it may be a float
+        writes[#writes + 1] = {i, string.format("%d", from), string.sub(cells, 1, 6 * to_end)}
+        if to_end <= later then writes[#writes + 1] = {i, "19", string.sub(cells, 6 * to_end + 1)} end
       end
     end
   end
@@ -173,8 +175,7 @@ if permits < estimate then
   local lifetime = string.format("%.0f", math.ceil(ttl / 1000) + 1)
   redis.call("SET", id, struct.pack(">I7I4", moment, 2 * (estimate - returned) + 1), "PX", lifetime)
   for i = 1, #writes do
-    local ring, at, bytes = rings[writes[i][1]], writes[i][2], writes[i][3]
-    local written = redis.pcall("SETRANGE", ring, string.format("%d", at), bytes)
+    local written = redis.pcall("SETRANGE", rings[writes[i][1]], writes[i][2], writes[i][3])
     if type(written) == "table" then
       redis.call("SET", id, known, "PX", lifetime)
       return written
@@ -188,7 +189,7 @@ end
 -- Takes rings, slices, sizes, now. Gives for each window: its time, the slices since the last charge (gaps), the
 -- total before its oldest slice (oldests) and what it holds (counts). Every ring is read before one is written.
 local wrap = 281474976710656 -- 2^48: of totals, only the differences count
-local times, gaps, oldests, counts = {}, {}, {}, {}
+local times, gaps, oldests, counts = {nil, nil}, {nil, nil}, {nil, nil}, {nil, nil}
 for i = 1, #slices do
   local slice, size = slices[i], sizes[i]
   local header = redis.pcall("GETRANGE", rings[i], "0", "18")
@@ -215,14 +216,15 @@ for i = 1, #slices do
   times[i], gaps[i], oldests[i], counts[i] = time, gap, oldest, count
 end
 -- END
-local charge = permits - estimate
+local charge, before = permits - estimate, {unpack(counts)}
 if charge > 0 then
   -- PART ring_charge: printed by make generate
   -- Takes charge, rings, slices, sizes, now, and what ring_read gives. Charges every window, or none if Redis refuses
   -- a command: first what changes no decision, then SETRANGE alone, which Redis refuses at once or not at all.
   for i = 1, #slices do
-    local gap, slice, size = gaps[i], slices[i], sizes[i]
+    local gap = gaps[i]
     if gap > 0 then
+      local slice, size = slices[i], sizes[i]
       -- 1 ms late, for servers whose clock for expiry is behind TIME. As text: Redis 7.2 prints some as 1e+9.
       local expires = math.ceil((times[i] - times[i] % slice + size * slice) / 1000) + 1
       if gap < size then
@@ -238,25 +240,26 @@ if charge > 0 then
     -- The gap: the slices that were skipped, and the current one, begin with the total so far. They are written in
     -- one piece or, across the end, in two.
     if gap > 0 and gap < size then
-      local cell, index = struct.pack(">I6", (oldest + count) % wrap), 0
-      index = ((times[i] - times[i] % slices[i]) / slices[i] - gap + 1) % size
+      local cell = struct.pack(">I6", (oldest + count) % wrap)
+      local index = ((times[i] - times[i] % slices[i]) / slices[i] - gap + 1) % size
       local to_end = math.min(gap, size - index)
       redis.call("SETRANGE", rings[i], string.format("%d", 19 + 6 * index), string.rep(cell, to_end))
       if gap > to_end then redis.call("SETRANGE", rings[i], "19", string.rep(cell, gap - to_end)) end
     end
-    local charged = count + charge
-    if charged > 10000000000000 then charged = 10000000000000 end
-    redis.call("SETRANGE", rings[i], "0", struct.pack(">I7I6I6", times[i], (oldest + charged) % wrap, oldest))
+    count = count + charge
+    if count > 10000000000000 then count = 10000000000000 end
+    redis.call("SETRANGE", rings[i], "0", struct.pack(">I7I6I6", times[i], (oldest + count) % wrap, oldest))
+    counts[i] = count
   end
   -- END
 end
 local mark = struct.pack(">I7I4", moment, 2 * permits + 1)
 -- PART ring_mark: printed by make generate
--- Takes id, mark, ttl, charge, rings, and what ring_read gives. Writes the id behind the charge. If that is refused,
--- the totals fall back; the rings stay moved on to the current slices, which changes no count.
+-- Takes id, mark, ttl, charge, before (the counts before the charge), rings, and what ring_read gives. Writes the id.
+-- If that is refused, the totals fall back; the rings stay moved on to the current slices, which changes no count.
 local marked = redis.pcall("SET", id, mark, "PX", string.format("%.0f", math.ceil(ttl / 1000) + 1))
 for i = 1, marked.err and charge > 0 and #slices or 0 do
-  redis.call("SETRANGE", rings[i], "7", struct.pack(">I6", (oldests[i] + counts[i]) % wrap))
+  redis.call("SETRANGE", rings[i], "7", struct.pack(">I6", (oldests[i] + before[i]) % wrap))
 end
 if marked.err then return marked end
 -- END
@@ -319,7 +322,7 @@ local ttl = integer(ARGV[1], 1000, 31622400000000)
 if not ttl then return redis.error_reply("BADARG ttl: want 1000..31622400000000") end
 local permits = integer(ARGV[2], 0, 1000000000)
 if not permits then return redis.error_reply("BADARG permits: want 0..1000000000") end
-local slices, sizes, limits = {}, {}, {}
+local slices, sizes, limits = {nil, nil}, {nil, nil}, {nil, nil} -- room for two: growing is slow
 for i = 1, #KEYS - 1 do
   local slice_i = integer(ARGV[3 * i], 1000, 86400000000)
   if not slice_i then return redis.error_reply("BADARG slice_" .. i .. ": want 1000..86400000000") end
@@ -366,7 +369,7 @@ local struct = rawget(_G, "struct") or {
 -- Takes rings, slices, sizes, now. Gives for each window: its time, the slices since the last charge (gaps), the
 -- total before its oldest slice (oldests) and what it holds (counts). Every ring is read before one is written.
 local wrap = 281474976710656 -- 2^48: of totals, only the differences count
-local times, gaps, oldests, counts = {}, {}, {}, {}
+local times, gaps, oldests, counts = {nil, nil}, {nil, nil}, {nil, nil}, {nil, nil}
 for i = 1, #slices do
   local slice, size = slices[i], sizes[i]
   local header = redis.pcall("GETRANGE", rings[i], "0", "18")
@@ -421,15 +424,15 @@ for i = #slices, 1, -1 do
     -- From slice free on the window holds no more than room, from slice full on it does. The later the slice, the
     -- less: halving moves the two towards each other. The caller waits until free is the window's oldest slice.
     local current = begins / slice
-    local full, free, charged = current - size + 1, current + 1, current - gaps[i] -- charged: the last slice that was
-    local total = oldests[i] + math.min(count, 10000000000000)
+    local full, free, last_charged = current - size + 1, current + 1, current - gaps[i]
+    local total = oldests[i] + math.min(count, 10000000000000) -- with the report
     local cells = redis.call("GETRANGE", rings[i], "19", "-1")
     if #cells < 6 * size and gaps[i] < size then
       return redis.error_reply("BADSTATE ring_" .. i .. ": want 19 bytes and its cells")
     end
     while free - full > 1 do
       local middle, before = math.floor((full + free) / 2), oldests[i] + counts[i]
-      if middle <= charged then before = struct.unpack(">I6", cells, 6 * (middle % size) + 1) end
+      if middle <= last_charged then before = struct.unpack(">I6", cells, 6 * (middle % size) + 1) end
       if (total - before) % wrap > room then full = middle else free = middle end
     end
     wait = math.max(wait, (free + size - 1) * slice - now)
@@ -441,13 +444,14 @@ local granted = wait == 0 and permits or 0
 if known then
   granted, wait = permits, 0
 elseif granted > 0 then
-  local charge = granted
+  local charge, before = granted, {unpack(counts)}
   -- PART ring_charge: printed by make generate
   -- Takes charge, rings, slices, sizes, now, and what ring_read gives. Charges every window, or none if Redis refuses
   -- a command: first what changes no decision, then SETRANGE alone, which Redis refuses at once or not at all.
   for i = 1, #slices do
-    local gap, slice, size = gaps[i], slices[i], sizes[i]
+    local gap = gaps[i]
     if gap > 0 then
+      local slice, size = slices[i], sizes[i]
       -- 1 ms late, for servers whose clock for expiry is behind TIME. As text: Redis 7.2 prints some as 1e+9.
       local expires = math.ceil((times[i] - times[i] % slice + size * slice) / 1000) + 1
       if gap < size then
@@ -463,30 +467,30 @@ elseif granted > 0 then
     -- The gap: the slices that were skipped, and the current one, begin with the total so far. They are written in
     -- one piece or, across the end, in two.
     if gap > 0 and gap < size then
-      local cell, index = struct.pack(">I6", (oldest + count) % wrap), 0
-      index = ((times[i] - times[i] % slices[i]) / slices[i] - gap + 1) % size
+      local cell = struct.pack(">I6", (oldest + count) % wrap)
+      local index = ((times[i] - times[i] % slices[i]) / slices[i] - gap + 1) % size
       local to_end = math.min(gap, size - index)
       redis.call("SETRANGE", rings[i], string.format("%d", 19 + 6 * index), string.rep(cell, to_end))
       if gap > to_end then redis.call("SETRANGE", rings[i], "19", string.rep(cell, gap - to_end)) end
     end
-    local charged = count + charge
-    if charged > 10000000000000 then charged = 10000000000000 end
-    redis.call("SETRANGE", rings[i], "0", struct.pack(">I7I6I6", times[i], (oldest + charged) % wrap, oldest))
+    count = count + charge
+    if count > 10000000000000 then count = 10000000000000 end
+    redis.call("SETRANGE", rings[i], "0", struct.pack(">I7I6I6", times[i], (oldest + count) % wrap, oldest))
+    counts[i] = count
   end
   -- END
   local mark = struct.pack(">I7I4", now, 2 * permits)
   for i = 1, #slices do mark = mark .. struct.pack(">I5I2", slices[i], sizes[i]) end
   -- PART ring_mark: printed by make generate
-  -- Takes id, mark, ttl, charge, rings, and what ring_read gives. Writes the id behind the charge. If that is refused,
-  -- the totals fall back; the rings stay moved on to the current slices, which changes no count.
+  -- Takes id, mark, ttl, charge, before (the counts before the charge), rings, and what ring_read gives. Writes the id.
+  -- If that is refused, the totals fall back; the rings stay moved on to the current slices, which changes no count.
   local marked = redis.pcall("SET", id, mark, "PX", string.format("%.0f", math.ceil(ttl / 1000) + 1))
   for i = 1, marked.err and charge > 0 and #slices or 0 do
-    redis.call("SETRANGE", rings[i], "7", struct.pack(">I6", (oldests[i] + counts[i]) % wrap))
+    redis.call("SETRANGE", rings[i], "7", struct.pack(">I6", (oldests[i] + before[i]) % wrap))
   end
   if marked.err then return marked end
   -- END
   remaining, reset_after = remaining - granted, reset_charged
-  for i = 1, #counts do counts[i] = counts[i] + granted end
 end
 
 return {granted, math.max(remaining, 0), math.floor(wait), math.floor(reset_after), now, unpack(counts)}
@@ -1605,14 +1609,14 @@ redis.register_function{
 local function slice_ring_many_v1(KEYS, ARGV)
 -- slice_ring_many v1
 --
--- slice_ring_v1 for up to 32 keys of one limiter in one call. KEYS has the rings of the first subject, then of the
+-- slice_ring_v1 for up to 16 keys of one limiter in one call. KEYS has the rings of the first subject, then of the
 -- next. REPLY goes on with EACH for each subject in turn. Each is decided as by slice_ring_v1, and twice if it is
 -- named twice. Only granted above 0 is a grant. One that cannot be decided has granted -1 (BADSTATE) or -2
 -- (WRONGTYPE); the others are decided. If Redis refuses a command, for example by an ACL, the call ends with that
 -- error, and those before it keep their grants: too much is counted, never too little. In a cluster all keys must lie
 -- in one slot: different subjects mostly do not.
 --
--- GROUP[k]    subject      1..32
+-- GROUP[k]    subject      1..16
 -- GROUP[i]    window       1..8
 -- KEYS[ki]    ring_i       <prefix>:<limiter>:{<subject>}:sr1:<slice>x<size>
 --
@@ -1644,7 +1648,7 @@ local function integer(text, min, max)
   return n
 end
 
-if #KEYS < 1 or #KEYS > 32 then return redis.error_reply("BADARG KEYS: want 1 to 32") end
+if #KEYS < 1 or #KEYS > 16 then return redis.error_reply("BADARG KEYS: want 1 to 16") end
 local windows = (#ARGV - 2) / 3
 if windows < 1 or windows > 8 or windows % 1 > 0 then
   return redis.error_reply("BADARG ARGV: want permits, reported, then slice, size, limit for each window")
@@ -1654,7 +1658,7 @@ local permits = integer(ARGV[1], 0, 1000000000)
 if not permits then return redis.error_reply("BADARG permits: want 0..1000000000") end
 local reported = integer(ARGV[2], 0, 1000000000)
 if not reported then return redis.error_reply("BADARG reported: want 0..1000000000") end
-local slices, sizes, limits = {}, {}, {}
+local slices, sizes, limits = {nil, nil}, {nil, nil}, {nil, nil} -- room for two: growing is slow
 for i = 1, windows do
   local slice_i = integer(ARGV[3 * i], 1000, 86400000000)
   if not slice_i then return redis.error_reply("BADARG slice_" .. i .. ": want 1000..86400000000") end
@@ -1699,7 +1703,7 @@ local function decide(rings)
   -- Takes rings, slices, sizes, now. Gives for each window: its time, the slices since the last charge (gaps), the
   -- total before its oldest slice (oldests) and what it holds (counts). Every ring is read before one is written.
   local wrap = 281474976710656 -- 2^48: of totals, only the differences count
-  local times, gaps, oldests, counts = {}, {}, {}, {}
+  local times, gaps, oldests, counts = {nil, nil}, {nil, nil}, {nil, nil}, {nil, nil}
   for i = 1, #slices do
     local slice, size = slices[i], sizes[i]
     local header = redis.pcall("GETRANGE", rings[i], "0", "18")
@@ -1740,15 +1744,15 @@ local function decide(rings)
       -- From slice free on the window holds no more than room, from slice full on it does. The later the slice, the
       -- less: halving moves the two towards each other. The caller waits until free is the window's oldest slice.
       local current = begins / slice
-      local full, free, charged = current - size + 1, current + 1, current - gaps[i] -- charged: the last slice that was
-      local total = oldests[i] + math.min(count, 10000000000000)
+      local full, free, last_charged = current - size + 1, current + 1, current - gaps[i]
+      local total = oldests[i] + math.min(count, 10000000000000) -- with the report
       local cells = redis.call("GETRANGE", rings[i], "19", "-1")
       if #cells < 6 * size and gaps[i] < size then
         return redis.error_reply("BADSTATE ring_" .. i .. ": want 19 bytes and its cells")
       end
       while free - full > 1 do
         local middle, before = math.floor((full + free) / 2), oldests[i] + counts[i]
-        if middle <= charged then before = struct.unpack(">I6", cells, 6 * (middle % size) + 1) end
+        if middle <= last_charged then before = struct.unpack(">I6", cells, 6 * (middle % size) + 1) end
         if (total - before) % wrap > room then full = middle else free = middle end
       end
       wait = math.max(wait, (free + size - 1) * slice - now)
@@ -1760,8 +1764,9 @@ local function decide(rings)
     -- Takes charge, rings, slices, sizes, now, and what ring_read gives. Charges every window, or none if Redis refuses
     -- a command: first what changes no decision, then SETRANGE alone, which Redis refuses at once or not at all.
     for i = 1, #slices do
-      local gap, slice, size = gaps[i], slices[i], sizes[i]
+      local gap = gaps[i]
       if gap > 0 then
+        local slice, size = slices[i], sizes[i]
         -- 1 ms late, for servers whose clock for expiry is behind TIME. As text: Redis 7.2 prints some as 1e+9.
         local expires = math.ceil((times[i] - times[i] % slice + size * slice) / 1000) + 1
         if gap < size then
@@ -1777,20 +1782,19 @@ local function decide(rings)
       -- The gap: the slices that were skipped, and the current one, begin with the total so far. They are written in
       -- one piece or, across the end, in two.
       if gap > 0 and gap < size then
-        local cell, index = struct.pack(">I6", (oldest + count) % wrap), 0
-        index = ((times[i] - times[i] % slices[i]) / slices[i] - gap + 1) % size
+        local cell = struct.pack(">I6", (oldest + count) % wrap)
+        local index = ((times[i] - times[i] % slices[i]) / slices[i] - gap + 1) % size
         local to_end = math.min(gap, size - index)
         redis.call("SETRANGE", rings[i], string.format("%d", 19 + 6 * index), string.rep(cell, to_end))
         if gap > to_end then redis.call("SETRANGE", rings[i], "19", string.rep(cell, gap - to_end)) end
       end
-      local charged = count + charge
-      if charged > 10000000000000 then charged = 10000000000000 end
-      redis.call("SETRANGE", rings[i], "0", struct.pack(">I7I6I6", times[i], (oldest + charged) % wrap, oldest))
+      count = count + charge
+      if count > 10000000000000 then count = 10000000000000 end
+      redis.call("SETRANGE", rings[i], "0", struct.pack(">I7I6I6", times[i], (oldest + count) % wrap, oldest))
+      counts[i] = count
     end
     remaining, reset_after = remaining - granted, reset_charged
-    for i = 1, #counts do counts[i] = math.min(counts[i] + charge, 10000000000000) end
   end
-
   return granted, math.max(remaining, 0), math.floor(wait), math.floor(reset_after), counts
 end
 
@@ -1867,7 +1871,7 @@ local moment = integer(ARGV[1], 0, 9007199254740991)
 if not moment then return redis.error_reply("BADARG moment: want 0..9007199254740991") end
 local permits = integer(ARGV[2], 1, 1000000000)
 if not permits then return redis.error_reply("BADARG permits: want 1..1000000000") end
-local slices, sizes = {}, {}
+local slices, sizes = {nil, nil}, {nil, nil} -- room for two: growing is slow
 for i = 1, #KEYS do
   local slice_i = integer(ARGV[2 * i + 1], 1000, 86400000000)
   if not slice_i then return redis.error_reply("BADARG slice_" .. i .. ": want 1000..86400000000") end
@@ -1936,23 +1940,22 @@ for i = 1, #slices do
     local after = later > 0 and struct.unpack(">I6", cells, 7) or total
     local fewer = math.min(surplus, (after - struct.unpack(">I6", cells, 1)) % wrap)
     if fewer > 0 then
+      returned = math.max(returned, math.floor(fewer)) -- under Lua 5.4 it may be a float
+      writes[#writes + 1] = {i, "7", struct.pack(">I6", (total - fewer) % wrap)}
+    end
+    if fewer > 0 and later > 0 then
       local lowered = {string.sub(cells, 1, 6)}
       for j = 1, later do
         lowered[j + 1] = struct.pack(">I6", (struct.unpack(">I6", cells, 6 * j + 1) - fewer) % wrap)
       end
       cells = table.concat(lowered)
-      writes[#writes + 1] = {i, 7, struct.pack(">I6", (total - fewer) % wrap)}
-      if later > 0 then writes[#writes + 1] = {i, from, string.sub(cells, 1, 6 * to_end)} end
-      if to_end <= later then writes[#writes + 1] = {i, 19, string.sub(cells, 6 * to_end + 1)} end
-      returned = math.max(returned, math.floor(fewer)) -- under Lua 5.4 it may be a float
+      writes[#writes + 1] = {i, string.format("%d", from), string.sub(cells, 1, 6 * to_end)}
+      if to_end <= later then writes[#writes + 1] = {i, "19", string.sub(cells, 6 * to_end + 1)} end
     end
   end
 end
 -- END
-for i = 1, #writes do
-  local ring, at, bytes = rings[writes[i][1]], writes[i][2], writes[i][3]
-  redis.call("SETRANGE", ring, string.format("%d", at), bytes)
-end
+for i = 1, #writes do redis.call("SETRANGE", rings[writes[i][1]], writes[i][2], writes[i][3]) end
 
 return {returned}
 end
@@ -2014,7 +2017,7 @@ local permits = integer(ARGV[1], 0, 1000000000)
 if not permits then return redis.error_reply("BADARG permits: want 0..1000000000") end
 local reported = integer(ARGV[2], 0, 1000000000)
 if not reported then return redis.error_reply("BADARG reported: want 0..1000000000") end
-local slices, sizes, limits = {}, {}, {}
+local slices, sizes, limits = {nil, nil}, {nil, nil}, {nil, nil} -- room for two: growing is slow
 for i = 1, #KEYS do
   local slice_i = integer(ARGV[3 * i], 1000, 86400000000)
   if not slice_i then return redis.error_reply("BADARG slice_" .. i .. ": want 1000..86400000000") end
@@ -2056,12 +2059,12 @@ local struct = rawget(_G, "struct") or {
   end,
 }
 -- END
--- MANY: slice_ring_many_v1 repeats what follows for 1..32 keys.
+-- MANY: slice_ring_many_v1 repeats what follows for 1..16 keys.
 -- PART ring_read: printed by make generate
 -- Takes rings, slices, sizes, now. Gives for each window: its time, the slices since the last charge (gaps), the
 -- total before its oldest slice (oldests) and what it holds (counts). Every ring is read before one is written.
 local wrap = 281474976710656 -- 2^48: of totals, only the differences count
-local times, gaps, oldests, counts = {}, {}, {}, {}
+local times, gaps, oldests, counts = {nil, nil}, {nil, nil}, {nil, nil}, {nil, nil}
 for i = 1, #slices do
   local slice, size = slices[i], sizes[i]
   local header = redis.pcall("GETRANGE", rings[i], "0", "18")
@@ -2104,15 +2107,15 @@ for i = #slices, 1, -1 do
     -- From slice free on the window holds no more than room, from slice full on it does. The later the slice, the
     -- less: halving moves the two towards each other. The caller waits until free is the window's oldest slice.
     local current = begins / slice
-    local full, free, charged = current - size + 1, current + 1, current - gaps[i] -- charged: the last slice that was
-    local total = oldests[i] + math.min(count, 10000000000000)
+    local full, free, last_charged = current - size + 1, current + 1, current - gaps[i]
+    local total = oldests[i] + math.min(count, 10000000000000) -- with the report
     local cells = redis.call("GETRANGE", rings[i], "19", "-1")
     if #cells < 6 * size and gaps[i] < size then
       return redis.error_reply("BADSTATE ring_" .. i .. ": want 19 bytes and its cells")
     end
     while free - full > 1 do
       local middle, before = math.floor((full + free) / 2), oldests[i] + counts[i]
-      if middle <= charged then before = struct.unpack(">I6", cells, 6 * (middle % size) + 1) end
+      if middle <= last_charged then before = struct.unpack(">I6", cells, 6 * (middle % size) + 1) end
       if (total - before) % wrap > room then full = middle else free = middle end
     end
     wait = math.max(wait, (free + size - 1) * slice - now)
@@ -2126,8 +2129,9 @@ if charge > 0 then
   -- Takes charge, rings, slices, sizes, now, and what ring_read gives. Charges every window, or none if Redis refuses
   -- a command: first what changes no decision, then SETRANGE alone, which Redis refuses at once or not at all.
   for i = 1, #slices do
-    local gap, slice, size = gaps[i], slices[i], sizes[i]
+    local gap = gaps[i]
     if gap > 0 then
+      local slice, size = slices[i], sizes[i]
       -- 1 ms late, for servers whose clock for expiry is behind TIME. As text: Redis 7.2 prints some as 1e+9.
       local expires = math.ceil((times[i] - times[i] % slice + size * slice) / 1000) + 1
       if gap < size then
@@ -2143,21 +2147,20 @@ if charge > 0 then
     -- The gap: the slices that were skipped, and the current one, begin with the total so far. They are written in
     -- one piece or, across the end, in two.
     if gap > 0 and gap < size then
-      local cell, index = struct.pack(">I6", (oldest + count) % wrap), 0
-      index = ((times[i] - times[i] % slices[i]) / slices[i] - gap + 1) % size
+      local cell = struct.pack(">I6", (oldest + count) % wrap)
+      local index = ((times[i] - times[i] % slices[i]) / slices[i] - gap + 1) % size
       local to_end = math.min(gap, size - index)
       redis.call("SETRANGE", rings[i], string.format("%d", 19 + 6 * index), string.rep(cell, to_end))
       if gap > to_end then redis.call("SETRANGE", rings[i], "19", string.rep(cell, gap - to_end)) end
     end
-    local charged = count + charge
-    if charged > 10000000000000 then charged = 10000000000000 end
-    redis.call("SETRANGE", rings[i], "0", struct.pack(">I7I6I6", times[i], (oldest + charged) % wrap, oldest))
+    count = count + charge
+    if count > 10000000000000 then count = 10000000000000 end
+    redis.call("SETRANGE", rings[i], "0", struct.pack(">I7I6I6", times[i], (oldest + count) % wrap, oldest))
+    counts[i] = count
   end
   -- END
   remaining, reset_after = remaining - granted, reset_charged
-  for i = 1, #counts do counts[i] = math.min(counts[i] + charge, 10000000000000) end
 end
-
 return {granted, math.max(remaining, 0), math.floor(wait), math.floor(reset_after), now, unpack(counts)}
 end
 redis.register_function("slice_ring_v1", slice_ring_v1)
