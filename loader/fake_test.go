@@ -66,7 +66,7 @@ func each(t *testing.T, test func(t *testing.T, rdb *redis.Client)) {
 type making struct {
 	name   string
 	script string
-	tail   string // the key's, behind the subject; of a window of a minute
+	tail   string // the key's, behind the subject, without a window
 	make   func(l *loader.Loader, limit loader.Limit, opts ...loader.LimiterOption) loader.Limiter
 }
 
@@ -86,9 +86,9 @@ var makers = []making{
 		opts ...loader.LimiterOption) loader.Limiter {
 		return l.TokenBucket("test", limit, opts...)
 	}},
-	{"SliceRing", "slice_ring_v1", "sr1:1000000x61", func(l *loader.Loader, limit loader.Limit,
+	{"SliceRing", "slice_ring_v1", "sr1", func(l *loader.Loader, limit loader.Limit,
 		opts ...loader.LimiterOption) loader.Limiter {
-		return l.SliceRing("test", []loader.Limit{limit}, append(opts, loader.Slice(time.Second))...)
+		return l.SliceRing("test", []loader.Limit{limit}, append(opts, loader.Slice(min(max(time.Second, limit.Window/600), day)))...)
 	}},
 }
 

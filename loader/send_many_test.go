@@ -190,10 +190,10 @@ func TestManyBounds(t *testing.T) {
 		gcra, log := limits.GCRA("x", loader.PerMinute(2000)), limits.ListLog("x", loader.PerMinute(2000))
 		ring := limits.SliceRing("x", []loader.Limit{loader.PerMinute(2000)})
 		two := limits.SliceRing("y", []loader.Limit{loader.PerMinute(2000), loader.PerHour(2000)})
-		var eight []loader.Limit
-		for i := range 8 {
-			eight = append(eight, permits(2000, time.Duration(i+1)*time.Minute))
-		}
+		five := limits.SliceRing("z", []loader.Limit{
+			permits(2000, time.Second), permits(2000, 2*time.Second), permits(2000, 3*time.Second), loader.PerMinute(2000),
+			loader.PerHour(2000),
+		})
 		for _, c := range []struct {
 			limiter  loader.Limiter
 			subjects int
@@ -206,10 +206,10 @@ func TestManyBounds(t *testing.T) {
 			{log, 64, 1, "list_log_many 64"},
 			{log, 12, 100, "list_log_many 10, list_log 1, list_log 1"},
 			{log, 4, 300, "list_log 1, list_log 1, list_log 1, list_log 1"},
-			{ring, 32, 300, "slice_ring_many 32"},
-			{ring, 34, 300, "slice_ring_many 32, slice_ring 1, slice_ring 1"},
-			{two, 21, 300, "slice_ring_many 32, slice_ring_many 10"},
-			{limits.SliceRing("z", eight), 5, 1, "slice_ring_many 32, slice_ring 8"},
+			{ring, 16, 300, "slice_ring_many 16"},
+			{ring, 18, 300, "slice_ring_many 16, slice_ring 1, slice_ring 1"},
+			{two, 12, 300, "slice_ring_many 16, slice_ring_many 8"},
+			{five, 4, 300, "slice_ring 5, slice_ring 5, slice_ring 5, slice_ring 5"},
 		} {
 			batch := limits.Batch()
 			for i := range c.subjects {
