@@ -121,6 +121,7 @@ func fillZSet(ctx context.Context, b *bench, g *giveback) error {
 
 func fillRing(ctx context.Context, b *bench, g *giveback) error {
 	s := ring(g.entries, 1)
+	s.keys = []string{""}
 	g.moment = time.Now().Add(-time.Duration(g.later) * ringSlice)
 	a := ask{limit: s.most, window: s.longest, permits: 1}
 	h := history{1 + min(g.later, 1), g.moment, time.Duration(g.later) * ringSlice}
