@@ -36,8 +36,8 @@ import (
 // of SettleWithin, in a key of its own of about 200 bytes. With the same id each of the three calls is counted once,
 // however often it is sent; the loader itself asks again after a lost reply.
 //
-// A Budget counts as a SliceRing does, in the same keys: a SliceRing of the same name and with the same windows sees and
-// adds to the same counts, without ids and with Wait. The zero Budget is not ready for use.
+// A Budget counts as a SliceRing does, in the same keys: a SliceRing of the same name and with the same windows sees
+// and adds to the same counts, without ids and with Wait. The zero Budget is not ready for use.
 type Budget struct{ core core }
 
 // defaultSettleWithin is the default of SettleWithin. It is longer than clients of language models wait for an answer
@@ -75,9 +75,9 @@ func (l *Loader) Budget(name string, windows []Limit, opts ...LimiterOption) Bud
 	return Budget{core{settings: s}.withWindows(windows)}
 }
 
-// With returns a copy with other limits, as SliceRing.With does. What was reserved before is settled in the windows that
-// this copy has: what it cost more is charged to all of them, and what it cost less is given back in those in which it
-// was reserved. Cost: nothing is sent; small allocations, fewest with the windows that the budget has.
+// With returns a copy with other limits, as SliceRing.With does. What was reserved before is settled in the windows
+// that this copy has: what it cost more is charged to all of them, and what it cost less is given back in those in
+// which it was reserved. Cost: nothing is sent; small allocations, fewest with the windows that the budget has.
 func (b Budget) With(windows ...Limit) Budget { return Budget{b.core.withWindows(windows)} }
 
 // Reserve takes an estimate for the request of this id, in all windows or in none. Use it before the work. The estimate

@@ -122,7 +122,7 @@ func (c core) decisionOf(call *call) Decision {
 	d := basicDecision(call.reply)
 	d.Limit = c.limit
 	if c.algorithm.detail != nil {
-		d = c.algorithm.detail(c, d, call)
+		d = c.algorithm.detail(c, d, call.words[firstKey:], call.reply)
 	}
 	if call.sharedReply {
 		d.setRemaining(call.remaining)

@@ -82,8 +82,8 @@ func (m *denials) newPending(c core, key string, q question) *pendingDenial {
 	return &pendingDenial{memory: m, key: hash, denial: asked, forgotten: m.forgotten}
 }
 
-// save caches the answer if it is a denial, unless forgetDenials was called since the question was sent: the denial may be
-// older than that.
+// save caches the answer if it is a denial, unless forgetDenials was called since the question was sent: the denial may
+// be older than that.
 func (p *pendingDenial) save(d Decision, err error) {
 	if p == nil || err != nil || d.Granted || p.denial.permits == 0 {
 		return

@@ -88,7 +88,8 @@ var makers = []making{
 	}},
 	{"SliceRing", "slice_ring_v1", "sr1", func(l *loader.Loader, limit loader.Limit,
 		opts ...loader.LimiterOption) loader.Limiter {
-		return l.SliceRing("test", []loader.Limit{limit}, append(opts, loader.Slice(min(max(time.Second, limit.Window/600), day)))...)
+		slice := min(max(time.Second, limit.Window/600), day)
+		return l.SliceRing("test", []loader.Limit{limit}, append(opts, loader.Slice(slice))...)
 	}},
 }
 

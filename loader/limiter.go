@@ -77,11 +77,13 @@ type algorithm struct {
 	hasIDs         bool // a call has an id: it may be repeated
 	canBook        bool // a max_wait is possible
 	capacity       func(core) int64
-	checkID        func(s *settings, id string) error            // nil: ids have been checked
-	makeWords      func(c core, key string, q question) []any    // the command
-	detail         func(c core, d Decision, call *call) Decision // adds what only this script replies; may be nil
-	moreFields     int                                           // of the reply, for that
-	keys           func(c core, key string) []string             // what Reset removes
+	checkID        func(s *settings, id string) error         // nil: ids have been checked
+	makeWords      func(c core, key string, q question) []any // the command
+	moreFields     int                                        // of the reply, for that
+	keys           func(c core, key string) []string          // what Reset removes
+
+	// detail adds to a decision what only this script replies; nil if that is nothing.
+	detail func(c core, d Decision, keys []any, reply []int64) Decision
 
 	// makeReturn makes the command that gives back n permits of a grant; nil if the script cannot.
 	makeReturn func(c core, key string, d Decision, n int64) (*sluice.Script, []any)

@@ -94,6 +94,9 @@
 //
 //	d, err := codes.With(limitOf(user)).Allow(ctx, user)
 //
+// In a SliceRing, windows that both limits have go on with what they have counted. A window that is new to a subject
+// begins empty.
+//
 // To change one subject's limit in all processes, use [TokenBucket] and its SetRate.
 //
 // # Without asking Redis

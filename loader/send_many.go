@@ -36,7 +36,7 @@ var manyScripts = func() map[string]manyScript {
 	return all
 }()
 
-// maxSubjects returns about how many subjects, of so many keys each, one call may ask.
+// maxSubjects returns how many subjects, of so many keys each, one call may ask about.
 func (s manyScript) maxSubjects(keys int, args []any) int {
 	most := s.KeyGroup.Max / keys
 	if permits, _ := args[s.permitsAt].(int64); s.permits > 0 && permits > 0 {
@@ -45,8 +45,8 @@ func (s manyScript) maxSubjects(keys int, args []any) int {
 	return most
 }
 
-// manyCommand asks about the keys of several commands that have the same script and arguments. go-redis writes and reads
-// it in their place; each of them gets its own outcome.
+// manyCommand asks about the keys of several commands that have the same script and arguments. go-redis writes and
+// reads it in their place; each of them gets its own outcome.
 //
 // If a caller leaves before the command is written, it is written with 0 keys, as a single one is: nothing is decided,
 // and the other callers ask again, each by itself.

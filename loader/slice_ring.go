@@ -17,8 +17,8 @@ import (
 //
 // It counts permits by slices of time, and takes 6 bytes a slice, however many permits there are. A slice is a 200th of
 // its window by default, so that each window takes 1.3 KB. A window covers the current slice and as many before it as
-// the window is long. So no interval of one window ever holds more than the limit, and a permit counts for up to a slice
-// longer than the window: for up to 60.3 s in a minute. Limits go up to 10^9.
+// the window is long. So no interval of one window ever holds more than the limit, and a permit counts for up to a
+// slice longer than the window: for up to 60.3 s in a minute. Limits go up to 10^9.
 //
 // Each window has a key of its own. A call counts only in the windows that it names, and a window that is new to a
 // subject begins empty: it may then grant one limit more than if it had always been named. Limits with the same windows
@@ -57,20 +57,21 @@ func (r SliceRing) With(limits ...Limit) SliceRing { return SliceRing{r.withWind
 // GiveBack gives back n of the permits that the decision about the subject granted, in all windows at once. Use it for
 // permits that were certainly not used: to charge only what failed, say. It returns how many were given back.
 //
-// The windows are those that the decision was made by (Decision.Key, and Windows if there are several), also if this
-// limiter has others by now. It gives back nothing in a window that has gone by, nor once 1000 slices have begun since,
-// those of all windows taken together. A decision of an Ahead that did not ask Redis is an *ArgumentError. See Giving
-// back in the package documentation. Cost: one round trip.
+// The windows are those that the decision was made by, also if this limiter has others by now. Their keys are Windows
+// of the decision, or Key if there is only one: a program that stores decisions stores both. It gives back nothing in a
+// window that has gone by, nor once 1000 slices have begun since, those of all windows taken together. A decision of an
+// Ahead that did not ask Redis is an *ArgumentError. See Giving back in the package documentation. Cost: one round
+// trip.
 func (r SliceRing) GiveBack(ctx context.Context, subject string, d Decision, n int64) (returned int64, err error) {
 	return r.giveBack(ctx, subject, d, n)
 }
 
 // Report charges n permits, 0 to 10^9, whatever the windows hold: a cost that is known only when the work is done, say.
-// The decision is about the state after it: Granted says that no window holds more than its limit, and otherwise Wait is
-// the time until one permit comes free. There is nothing to give back: Permits is 0. A report of 0 only looks.
+// The decision is about the state after it: Granted says that no window holds more than its limit, and otherwise Wait
+// is the time until one permit comes free. There is nothing to give back: Permits is 0. A report of 0 only looks.
 //
-// A report is sent once. After an *OutcomeUnknownError it is not known whether it was counted: to send it again may count
-// it twice. RememberDenials has no say. Cost: one round trip.
+// A report is sent once. After an *OutcomeUnknownError it is not known whether it was counted: to send it again may
+// count it twice. RememberDenials has no say. Cost: one round trip.
 func (r SliceRing) Report(ctx context.Context, subject string, n int64) (Decision, error) {
 	return r.decide(ctx, subject, question{method: report, reported: n})
 }
@@ -95,15 +96,15 @@ func sliceRingWords(c core, key string, q question) []any {
 
 // sliceRingReturn finds the permits by the time of the decision, in the windows that it was made by.
 func sliceRingReturn(_ core, _ string, d Decision, n int64) (*sluice.Script, []any) {
-	grant := ring{windows: []ringWindow{windowOf(d.Key)}}
-	if len(d.Windows) > 0 {
-		grant.windows = nil
+	windows := d.Windows
+	if len(windows) == 0 {
+		windows = []WindowState{{Key: d.Key}}
 	}
-	for _, w := range d.Windows {
+	var grant ring
+	for _, w := range windows {
 		grant.windows = append(grant.windows, windowOf(w.Key))
 	}
-	key := withoutWindow(d.Key) + grant.windows[0].tail
-	return &sliceRingReturnV1, grant.wordsOf(&sliceRingReturnV1, key, "", d.Now.UnixMicro(), n)
+	return &sliceRingReturnV1, grant.wordsOf(&sliceRingReturnV1, windows[0].Key, "", d.Now.UnixMicro(), n)
 }
 
 // ring is the windows of a SliceRing, in the caller's order.
@@ -168,15 +169,15 @@ func (r ring) wordsOf(script *sluice.Script, key, id string, args ...any) []any 
 }
 
 // sliceRingDetail adds the state of the windows to a decision, from the counts in the reply.
-func sliceRingDetail(c core, d Decision, call *call) Decision {
+func sliceRingDetail(c core, d Decision, keys []any, reply []int64) Decision {
 	return c.describe(d, func(i int, state *WindowState) {
-		w, count := c.ring.windows[i], call.reply[minReplyFields+i]
+		w, count := c.ring.windows[i], reply[minReplyFields+i]
 		if count > 0 { // what it counts has been granted by now
 			now := d.Now.UnixMicro()
 			state.ResetAfter = min(d.ResetAfter, time.Duration(now-now%w.slice+w.size*w.slice-now)*time.Microsecond)
 		}
 		state.Remaining = max(w.limit-count, 0)
-		state.Key, _ = call.words[firstKey+i].(string)
+		state.Key, _ = keys[i].(string)
 	})
 }
 
@@ -261,8 +262,8 @@ func (w ringWindow) tailFrom(windows []ringWindow) string {
 	return ":" + strconv.FormatInt(w.slice, 10) + "x" + strconv.FormatInt(w.size, 10)
 }
 
-// window returns how a limit is counted: by the slices that cover its window, and one more, because the current slice is
-// never a whole one.
+// window returns how a limit is counted: by the slices that cover its window, and one more, because the current slice
+// is never a whole one.
 func (s *settings) window(limit Limit) (w ringWindow, err error) {
 	if err := s.checkLimit(limit); err != nil {
 		return w, err

@@ -64,8 +64,7 @@ func tokenBucketWords(c core, key string, q question) []any {
 }
 
 // tokenBucketDetail adds the stored limit, which is at the end of the reply.
-func tokenBucketDetail(_ core, d Decision, call *call) Decision {
-	reply := call.reply
+func tokenBucketDetail(_ core, d Decision, _ []any, reply []int64) Decision {
 	d.Limit = Limit{Permits: reply[minReplyFields], Window: time.Duration(reply[minReplyFields+1]) * time.Microsecond}
 	return d
 }
