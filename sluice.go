@@ -6,22 +6,22 @@
 // # The model
 //
 // A call decides about one subject: a user, an address, a route. The limit is in its arguments, the state is in Redis.
-// A call grants all permits that it asks for, or none. It writes only if it grants. A window is a length of time that
-// may begin at any time; it is never a calendar minute. The scripts count in different ways:
+// A call grants all permits that it asks for, or none. It writes only if it grants, or if it reports permits to
+// slice_ring, which are charged in any case. A window is a length of time that may begin at any time; it is never a
+// calendar minute. The scripts count in different ways:
 //
 //   - [ListLogV1] never grants more than the limit in any window, to the microsecond. It stores about 10 bytes for
 //     each permit. Begin with this one. [ListLogReturnV1] gives back permits that were not used.
 //   - [ZSetLogV1] guarantees the same and takes a request ID. A repeated request with the same ID is not charged
 //     again, and [ZSetLogReturnV1] gives permits back by it. Its limits go up to 10000.
-//   - [SliceRingV1] counts by slices of time. It checks several windows at once and allows limits up to 10^9.
-//     [SliceRingReturnV1] gives back permits that were not used. [SliceRingReportV1] charges what is known only
-//     afterwards.
-//   - [BudgetV1] charges such a ring with an estimate under an ID, and [BudgetSettleV1] corrects it when the cost is
+//   - [SliceRingV1] counts by slices of time. It checks several windows at once and allows limits up to 10^9. Each
+//     window is a ring in a key of its own; one that is new to a subject begins empty. [SliceRingReturnV1] gives back
+//     permits that were not used.
+//   - [BudgetV1] charges such rings with an estimate under an ID, and [BudgetSettleV1] corrects it when the cost is
 //     known.
 //   - [GCRAV1] grants a smooth rate with a burst. It stores one small string.
 //   - [TokenBucketV1] stores its limit in Redis. [TokenBucketSetV1] changes it for one subject.
-//   - [GCRAManyV1], [ListLogManyV1], [SliceRingManyV1] and [SliceRingReportManyV1] decide about up to 64 subjects of one
-//     limiter in one call.
+//   - [GCRAManyV1], [ListLogManyV1] and [SliceRingManyV1] decide about many subjects of one limiter in one call.
 //
 // # Guarantees
 //
@@ -31,7 +31,8 @@
 //   - The reply begins with five fields: permits granted, permits remaining, how long to wait, how long until the
 //     limiter is full again, and the server's time. Scripts append fields to these, and insert none. (A script for many
 //     subjects replies with the server's time, and then the other fields for each subject.)
-//   - A denied call writes nothing. A call for 0 permits only looks: it writes nothing and may run on a replica.
+//   - A denied call writes nothing, unless it reports. A call for 0 permits only looks: it writes nothing and may run
+//     on a replica.
 //   - max_wait above 0 books permits ahead, first come, first served. The reply says when they may be used. While
 //     permits are booked ahead, callers that do not wait are denied.
 //   - Every key expires when it is no longer needed. Correctness does not depend on expiry. A config that an operator
@@ -46,10 +47,11 @@
 //
 // # Keys
 //
-// A key is <prefix>:<limiter>:{<subject>}:<state>, for example sluice:send-code:{ada@example.com}:ll1. The patterns
-// are in [Script.Keys]. The keys of one call share their hash tag, so every script runs on Redis Cluster. Prefix and
-// limiter consist of letters, digits, ".", "_" and "-"; a limiter may have "/" too. A subject is never empty; in it
-// "%", "{" and "}" are written as %25, %7B and %7D.
+// A key is <prefix>:<limiter>:{<subject>}:<state>, for example sluice:send-code:{ada@example.com}:ll1. The patterns are
+// in [Script.Keys]. The keys of one call share their hash tag, so every script runs on Redis Cluster. (Those of a
+// script for many subjects share it only where the subjects do.) Prefix and limiter consist of letters, digits, ".",
+// "_" and "-"; a limiter may have "/" too. A subject is never empty; in it "%", "{" and "}" are written as %25, %7B and
+// %7D.
 //
 // # Compatibility
 //

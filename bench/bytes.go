@@ -46,7 +46,7 @@ func (b *bench) memories(ctx context.Context, list []subject) ([]Memory, error) 
 			if err != nil {
 				return nil, err
 			}
-			rows = append(rows, Memory{s.name, permits, s.slices, bytes})
+			rows = append(rows, Memory{s.name, permits, s.slices * s.windows, bytes})
 		}
 	}
 	return rows, b.server.FlushAll(ctx).Err()

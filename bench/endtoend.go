@@ -273,8 +273,8 @@ func pairings(rdb redis.UniversalClient) []pairing {
 		{"ZSetLog", limits.ZSetLog("cost", limit), bare(new(sluice.ZSetLogV1()), "zl1", func() []any {
 			return []any{limit.Permits, us, int64(1), int64(0), freshID()}
 		})},
-		{"SliceRing", limits.SliceRing("cost", []loader.Limit{limit}), bare(new(sluice.SliceRingV1()), "sr1", func() []any {
-			return []any{int64(1), us / 200, int64(201), limit.Permits}
+		{"SliceRing", limits.SliceRing("cost", []loader.Limit{limit}), bare(new(sluice.SliceRingV1()), "sr1:5000x201", func() []any {
+			return []any{int64(1), int64(0), us / 200, int64(201), limit.Permits}
 		})},
 	}
 }

@@ -35,7 +35,7 @@ var calleds = []called{
 	{new(sluice.ZSetLogV1()), 1, func(limit int, id string) []any { return []any{limit, hour, 1, 0, id} }},
 	{new(sluice.GCRAV1()), 1, func(limit int, _ string) []any { return []any{1, hour, limit, 1, 0} }},
 	{new(sluice.SliceRingV1()), 1, func(limit int, _ string) []any {
-		return []any{1, time.Minute.Microseconds(), 61, limit}
+		return []any{1, 0, time.Minute.Microseconds(), 61, limit}
 	}},
 	{new(sluice.TokenBucketV1()), 3, func(limit int, _ string) []any { return []any{limit, hour, 0, 1, 0} }},
 }

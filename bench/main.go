@@ -1,7 +1,7 @@
 // Bench compares the scripts with a minimal script (the floor), with other scripts in use and with other libraries, in
 // one run on one server. It prints tables and writes results.json, a picture, docs/benchmarks.md and README's table.
 //
-//	go run . [-only server|worst|many|returns|functions|bytes|sizes|slots|go|peers|http] [-quick] [-out directory]
+//	go run . [-only server|worst|many|returns|functions|bytes|sizes|slots|go|peers|http|rings] [-quick] [-out directory]
 //	go run . -only languages    # the limiters of other languages, into the same files
 //	go run . -only serve        # the rate limit service beside envoyproxy/ratelimit, into results.json and docs/serve.md
 //	go run . readme             # the picture and the pages again, from results.json
@@ -81,7 +81,13 @@ const (
 
 var extras = []string{languages, services}
 
+// family is what "server", "worst" and "bytes" say about slice_ring and the scripts that use its rings.
+const family = "rings"
+
 func (b *bench) runs(section string) bool {
+	if b.only == family {
+		return slices.Contains([]string{"server", "worst", "bytes"}, section)
+	}
 	return b.only == "" && !slices.Contains(extras, section) || b.only == section
 }
 
@@ -93,6 +99,14 @@ func (b *bench) run(ctx context.Context) (*Results, error) {
 		return nil, err
 	}
 	list := append(ours(), ways...)
+	worst := []func(context.Context) ([]Worst, error){
+		func(ctx context.Context) ([]Worst, error) { return b.worsts(ctx, append(ours(), slowWays(ways)...)) },
+		b.worstManys, b.worstRings,
+	}
+	if b.only == family {
+		list = slices.DeleteFunc(ours(), func(s subject) bool { return s.kind != rings })
+		worst = worst[2:]
+	}
 	r, err := newResults(ctx, b, list)
 	if err != nil {
 		return nil, err
@@ -100,28 +114,22 @@ func (b *bench) run(ctx context.Context) (*Results, error) {
 	if b.runs("server") {
 		r.ServerTime, err = b.serverTimes(ctx, list)
 	}
-	if err == nil && b.runs("worst") {
-		largest := []subject{ring(10_000), budget(10_000), charge(10_000)}
-		r.Worst, err = b.worsts(ctx, slices.Concat(ours(), largest, slowWays(ways)))
+	for i := 0; i < len(worst) && err == nil && b.runs("worst"); i++ {
+		var rows []Worst
+		rows, err = worst[i](ctx)
+		r.Worst = append(r.Worst, rows...)
 	}
 	if err == nil && b.runs("returns") {
 		r.Returns, err = b.returns(ctx)
 	}
 	if err == nil && b.runs("many") {
 		r.Many, err = b.manys(ctx)
-		for _, worst := range []func(context.Context) ([]Worst, error){b.worstManys, b.worstRings} {
-			if err == nil {
-				var more []Worst
-				more, err = worst(ctx)
-				r.Worst = append(r.Worst, more...)
-			}
-		}
 	}
 	if err == nil && b.runs("functions") {
 		r.Functions, err = b.functions(ctx)
 	}
 	if err == nil && b.runs("bytes") {
-		r.Bytes, err = b.memories(ctx, append(list, ring(720)))
+		r.Bytes, err = b.memories(ctx, list)
 	}
 	if err == nil && b.runs("sizes") {
 		r.Sizes, err = b.sizing(ctx)
@@ -166,7 +174,7 @@ func main() {
 
 func command(args []string) error {
 	flags := flag.NewFlagSet("bench", flag.ExitOnError)
-	only := flags.String("only", "", "measure one section: "+strings.Join(slices.Concat(sections, extras), ", "))
+	only := flags.String("only", "", "measure one section: "+strings.Join(slices.Concat(sections, extras, []string{family}), ", "))
 	short := flags.Bool("quick", false, "show that everything works; the figures are worth nothing")
 	out := flags.String("out", "",
 		"write results.json and results.svg to this directory (whole runs: here, README and docs)")
@@ -178,7 +186,7 @@ func command(args []string) error {
 		}
 		return errors.Join(r.draw("results.svg"), r.writePages())
 	}
-	if all := slices.Concat(sections, extras); *only != "" && !slices.Contains(all, *only) {
+	if all := slices.Concat(sections, extras, []string{family}); *only != "" && !slices.Contains(all, *only) {
 		return fmt.Errorf("-only %s: want one of %s", *only, strings.Join(all, ", "))
 	}
 	b := full()

@@ -4,12 +4,10 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/sluice-redis/sluice"
-	"github.com/sluice-redis/sluice/internal/layout"
 )
 
 // A Many is the server's processor time for one decision in calls for many keys, over 1000 subjects, all granted.
@@ -29,11 +27,13 @@ type together struct {
 var togethers = []together{
 	{sluice.GCRAV1(), sluice.GCRAManyV1(), []any{1_000_000, time.Minute.Microseconds(), 1_000_000, 1, 0}},
 	{sluice.ListLogV1(), sluice.ListLogManyV1(), []any{1000, (10 * time.Minute).Microseconds(), 1, 0}},
-	{sluice.SliceRingV1(), sluice.SliceRingManyV1(), []any{1, time.Second.Microseconds(), 61, 1_000_000}},
+	{sluice.SliceRingV1(), sluice.SliceRingManyV1(), []any{1, 0, 300_000, 201, 1_000_000}},
 }
 
-// keysOfACall are numbers of keys that divide a pipeline of 100 decisions.
-var keysOfACall = []int{1, 5, 10, 20, 25, 50}
+// keysOfACall are numbers of keys that divide a pipeline of 100 decisions, as far as the script takes so many.
+func (t together) keysOfACall() []int {
+	return slices.DeleteFunc([]int{1, 5, 10, 20, 25, 50}, func(n int) bool { return n > t.many.KeyGroup.Max })
+}
 
 const manyLaps = 8 // over the subjects, in a round: a log holds one permit more after each
 
@@ -41,10 +41,11 @@ const manyLaps = 8 // over the subjects, in a round: a log holds one permit more
 func (b *bench) manys(ctx context.Context) ([]Many, error) {
 	var rows []Many
 	for _, t := range togethers {
-		usec, ratio := make([][]float64, len(keysOfACall)), make([][]float64, len(keysOfACall))
+		numbers := t.keysOfACall()
+		usec, ratio := make([][]float64, len(numbers)), make([][]float64, len(numbers))
 		for round := range b.rounds {
 			b.progress("many keys: %s, round %d of %d", t.many.Name, round+1, b.rounds)
-			for i, keys := range keysOfACall {
+			for i, keys := range numbers {
 				us, err := b.spentOn(ctx, t, keys)
 				if err != nil {
 					return nil, fmt.Errorf("%s, %d keys: %w", t.many.Name, keys, err)
@@ -53,7 +54,7 @@ func (b *bench) manys(ctx context.Context) ([]Many, error) {
 				ratio[i] = append(ratio[i], us/usec[0][round])
 			}
 		}
-		for i, keys := range keysOfACall {
+		for i, keys := range numbers {
 			rows = append(rows, Many{t.many.Name, keys, spreadOf(usec[i]), spreadOf(ratio[i])})
 		}
 	}
@@ -197,71 +198,6 @@ func (b *bench) timesOf(ctx context.Context, script sluice.Script, words []any,
 		usec = append(usec, stats["evalsha"].usec)
 	}
 	return usec, nil
-}
-
-// ringEntries are the slices of the rings of worstRings.
-var ringEntries = []int64{1, 156, 10_000}
-
-// worstRings are single calls of slice_ring_many for 64 rings with a permit in each slice, of which none, half, all but
-// one or all have left. Each call has 8 windows: of up to 156 slices, or of up to 1281 (all that may be together),
-// whichever takes longer.
-func (b *bench) worstRings(ctx context.Context) ([]Worst, error) {
-	var rows []Worst
-	for _, entries := range ringEntries {
-		for i, expired := range []string{expiredNone, expiredHalf, expiredButOne, expiredAll} {
-			for _, call := range []string{onePermit, aLook} {
-				b.progress("worst call for 64 keys: %d slices, %s expired, %s", entries, expired, call)
-				row := Worst{Subject: "slice_ring_many, 64 keys", Entries: entries, Expired: expired, Call: call,
-					Repeats: b.repeats, Ours: true}
-				for _, widest := range []int64{156, 1281} {
-					usec, err := b.worstRing(ctx, entries, []int64{0, entries / 2, entries - 1, entries}[i], widest, call)
-					if err != nil {
-						return nil, err
-					}
-					if median := spreadOf(usec).Median; median > row.Median {
-						row.Median, row.Max = median, slices.Max(usec)
-					}
-				}
-				rows = append(rows, row)
-			}
-		}
-	}
-	return rows, b.server.FlushAll(ctx).Err()
-}
-
-// worstRing asks 64 rings whose last slice was so many slices ago. One permit has room in all windows; a look searches
-// each of them for room.
-func (b *bench) worstRing(ctx context.Context, entries, ago, widest int64, call string) ([]float64, error) {
-	const keys = 64
-	permits, limit := 1, 1_000_000_000
-	if call == aLook {
-		permits, limit = 0, 1
-	}
-	words := []any{"evalsha", sluice.SliceRingManyV1().SHA1, keys}
-	for i := range keys {
-		words = append(words, fmt.Sprint("ring", i))
-	}
-	words = append(words, permits)
-	for i := range int64(8) {
-		words = append(words, time.Second.Microseconds(), max(widest-9*i, 1), limit)
-	}
-	ring := ringOfSeconds(entries, time.Now().Unix()-ago)
-	return b.timesOf(ctx, sluice.SliceRingManyV1(), words, func(p redis.Pipeliner) {
-		for i := range keys {
-			p.Set(ctx, fmt.Sprint("ring", i), ring, time.Hour)
-		}
-	})
-}
-
-// ringOfSeconds is a ring with slices of a second and a permit in each.
-func ringOfSeconds(size, last int64) string {
-	cells := make([]string, size)
-	for i := range size {
-		s := last - size + 1 + i
-		cells[s%size] = layout.SliceRingCell(uint64(i), uint64(s))
-	}
-	section := layout.SliceRingSection(1_000_000, uint64(size), 0, cells[(last+1)%size])
-	return layout.SliceRingHeader(uint64(last*1_000_000), uint64(size), section) + strings.Join(cells, "")
 }
 
 // manyRatio is the least of a script's ratios.

@@ -47,13 +47,15 @@ func (b *bench) givebacks() []*giveback {
 	}
 	sliced := func(slices, later int64) *giveback {
 		return &giveback{script: sluice.SliceRingReturnV1(), entries: slices, later: later, permits: 1, fill: fillRing,
-			args: func(g *giveback) []any { return []any{g.moment.UnixMicro(), g.permits} }}
+			args: func(g *giveback) []any {
+				return []any{g.moment.UnixMicro(), g.permits, ringSlice.Microseconds(), g.entries}
+			}}
 	}
 	all := []*giveback{
 		list(100, 0, 1), list(1e4, 0, 1), list(1e4, 20, 1), list(1e4, 1000, 1), list(1e6, 0, 1), list(1e6, 1000, 1),
 		list(1e6, 0, 1000), list(1e6, 1000, 1000),
 		zset(100, 0, 1), zset(1e4, 0, 1), zset(1e4, 0, 500), zset(1e4, 5000, 500),
-		sliced(60, 0), sliced(60, 1), sliced(10_000, 1000),
+		sliced(201, 0), sliced(201, 1), sliced(1000, 999),
 	}
 	return slices.DeleteFunc(all, func(g *giveback) bool { return g.entries > b.mostLive })
 }
@@ -118,7 +120,8 @@ func fillZSet(ctx context.Context, b *bench, g *giveback) error {
 }
 
 func fillRing(ctx context.Context, b *bench, g *giveback) error {
-	s := ring(g.entries)
+	s := ring(g.entries, 1)
+	s.keys = []string{""}
 	g.moment = time.Now().Add(-time.Duration(g.later) * ringSlice)
 	a := ask{limit: s.most, window: s.longest, permits: 1}
 	h := history{1 + min(g.later, 1), g.moment, time.Duration(g.later) * ringSlice}

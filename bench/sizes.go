@@ -16,9 +16,9 @@ type Size struct {
 	Bytes   float64 `json:"bytes"`
 }
 
-// sized are the scripts of a sizing. A ring has the slices that the loader gives a window.
+// sized are the scripts of a sizing.
 func sized() []subject {
-	list := []subject{ring(201), ring(402), budget(201), newOurs(sluice.ConcurrencyV1(), subject{
+	list := []subject{ring(201, 1), ring(201, 2), budget(201), newOurs(sluice.ConcurrencyV1(), subject{
 		kind: grants, keys: []string{""}, most: 1e4, atOnce: 1, longest: day,
 		args: func(a ask) []any { return []any{a.limit, a.window.Microseconds(), 0, a.id} },
 	})}

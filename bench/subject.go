@@ -47,6 +47,7 @@ type subject struct {
 	looks   bool  // 0 permits look
 	always  bool  // it never denies
 	slices  int64 // of a ring
+	windows int64 // that have so many
 	stored  bool  // the first key holds the limit that is in force
 	ours    bool
 	does    string        // of a way: what it is
@@ -70,7 +71,7 @@ const day = 24 * time.Hour
 // ringSlice is the slice of a ring: a run seldom lies across its end, when permits would leave.
 const ringSlice = 12 * time.Hour
 
-// ours are the scripts of the bundle. A ring is a subject for each number of slices.
+// ours are the scripts of the bundle. A ring is a subject for each size. 201 is what the loader gives a window.
 func ours() []subject {
 	return []subject{
 		newOurs(sluice.GCRAV1(), subject{
@@ -81,7 +82,7 @@ func ours() []subject {
 			kind: logs, keys: []string{""}, most: 1e6, atOnce: 1000, longest: day,
 			args: func(a ask) []any { return []any{a.limit, a.window.Microseconds(), a.permits, 0} },
 		}),
-		ring(60), ring(3600), budget(60), charge(60),
+		ring(201, 1), ring(1000, 1), ring(201, 2), budget(201), charge(201),
 		newOurs(sluice.ZSetLogV1(), subject{
 			kind: logs, keys: []string{""}, most: 1e4, atOnce: 500, longest: day,
 			args: func(a ask) []any { return []any{a.limit, a.window.Microseconds(), a.permits, 0, a.id} },
@@ -93,22 +94,32 @@ func ours() []subject {
 	}
 }
 
-// ring is slice_ring with one window of so many slices.
-func ring(slices int64) subject {
+// ring is slice_ring with so many windows of so many slices.
+func ring(slices, windows int64) subject {
 	s := newOurs(sluice.SliceRingV1(), subject{
-		kind: rings, keys: []string{""}, most: 1e9, atOnce: 1e9, slices: slices, longest: time.Duration(slices) * ringSlice,
+		kind: rings, most: 1e9, atOnce: 1e9, slices: slices, windows: windows, longest: time.Duration(slices) * ringSlice,
 		args: func(a ask) []any {
-			return []any{a.permits, a.window.Microseconds() / slices, slices, a.limit}
+			args := []any{a.permits, 0}
+			for range windows {
+				args = append(args, a.window.Microseconds()/slices, slices, a.limit)
+			}
+			return args
 		},
 	})
+	for i := range windows {
+		s.keys = append(s.keys, fmt.Sprintf(":%d00000x%d", 3+i, slices))
+	}
 	s.name = fmt.Sprintf("%s %d", s.name, slices)
+	if windows > 1 {
+		s.name += fmt.Sprintf(" x %d", windows)
+	}
 	return s
 }
 
 // budget is an estimate on such a ring, under an id of its own.
 func budget(slices int64) subject {
 	s := newOurs(sluice.BudgetV1(), subject{
-		kind: rings, keys: []string{"", ":<id>"}, most: 1e9, atOnce: 1e9, slices: slices,
+		kind: rings, keys: []string{"", ":<id>"}, most: 1e9, atOnce: 1e9, slices: slices, windows: 1,
 		longest: time.Duration(slices) * ringSlice,
 		args: func(a ask) []any {
 			return []any{day.Microseconds(), a.permits, a.window.Microseconds() / slices, slices, a.limit}
@@ -122,7 +133,7 @@ func budget(slices int64) subject {
 // does.
 func charge(slices int64) subject {
 	s := newOurs(sluice.BudgetSettleV1(), subject{
-		kind: rings, keys: []string{"", ":<id>"}, most: 1e9, atOnce: 1e9, slices: slices,
+		kind: rings, keys: []string{"", ":<id>"}, most: 1e9, atOnce: 1e9, slices: slices, windows: 1,
 		longest: time.Duration(slices) * ringSlice,
 		args: func(a ask) []any {
 			return []any{day.Microseconds(), a.permits, 1, a.window.Microseconds() / slices, slices}
@@ -155,7 +166,7 @@ const (
 func others() ([]subject, error) {
 	list := []subject{
 		{
-			name: "S0 ring 60", source: "s0_ring", kind: rings, keys: []string{"", ":last"}, slices: 60,
+			name: "S0 ring 60", source: "s0_ring", kind: rings, keys: []string{"", ":last"}, slices: 60, windows: 1,
 			longest: 60 * ringSlice,
 			does: "counters by slice of time in a list, and the index of the last slice in a second key; " +
 				"every call clears the skipped slices one by one and adds up the window",

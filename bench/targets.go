@@ -54,7 +54,7 @@ var asked = []struct {
 	subject         string
 	granted, denied float64
 }{
-	{"gcra", 1.8, 1.4}, {"list_log", 2.0, 1.6}, {"slice_ring 60", 2.2, 1.9}, {"slice_ring 3600", 2.2, 1.9},
+	{"gcra", 1.8, 1.4}, {"list_log", 2.0, 1.6}, {"slice_ring 201", 2.2, 2.4}, {"slice_ring 1000", 2.2, 2.4},
 	{"zset_log", zsetGranted, zsetDenied}, {"token_bucket", 2.7, 2.2},
 }
 
@@ -68,12 +68,12 @@ func (r *Results) targets() []Target {
 		add(atMostFloors(w.subject+": granted, up to 10^4 live", w.granted, r.rows(w.subject, granted, 1, 1e4)))
 		add(atMostFloors(w.subject+": denied, limit 10 to 100", w.denied, r.rows(w.subject, denied, 10, 100)))
 	}
-	add(atMost("slice_ring: granted, 3600 slices to 60, apart", "x", 1.1, r.apart()))
+	add(atMost("slice_ring: granted, 1000 slices to 201, apart", "x", 1.1, r.apart()))
 	add(atMost("list_log: bytes a permit from 10^3 on", "bytes", 11, figures(r.Bytes, func(m Memory) bool {
 		return m.Subject == "list_log" && m.Permits >= 1e3
 	}, Memory.Each)))
-	add(atMost("slice_ring: bytes a slice, of 720 and 3600", "bytes", 8, figures(r.Bytes, func(m Memory) bool {
-		return m.Slices >= 720
+	add(atMost("slice_ring: bytes a slice, from 201 on", "bytes", 7, figures(r.Bytes, func(m Memory) bool {
+		return m.Slices >= 201
 	}, Memory.Each)))
 	for i, outcome := range []string{granted, denied} {
 		add(r.besideZSetLog(outcome, []float64{zsetGranted, zsetDenied}[i]))
@@ -156,12 +156,12 @@ func over(a, b []float64) []float64 {
 	return []float64{a[0] / b[0]}
 }
 
-// apart is how far grants on a ring of 3600 slices are from those on 60, at each number of permits.
+// apart is how far grants on a ring of 1000 slices are from those on 201, at each number of permits.
 func (r *Results) apart() []float64 {
 	var list []float64
 	for _, live := range []int64{1, 100, 1e4, 1e6} {
-		for _, x := range over(r.ratios("slice_ring 3600", granted, live, live),
-			r.ratios("slice_ring 60", granted, live, live)) {
+		for _, x := range over(r.ratios("slice_ring 1000", granted, live, live),
+			r.ratios("slice_ring 201", granted, live, live)) {
 			list = append(list, max(x, 1/x))
 		}
 	}
@@ -221,7 +221,7 @@ func (r *Results) worstCall() Target {
 	}
 	for _, w := range r.Worst {
 		if w.Ours && w.Median == t.Measured {
-			t.Where = fmt.Sprintf("%s, %d, %s expired, %s", w.Subject, w.Entries, w.Expired, w.Call)
+			t.Where = fmt.Sprintf("%s, %d, %s", w.Subject, w.Entries, w.State())
 		}
 	}
 	return t

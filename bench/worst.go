@@ -13,13 +13,21 @@ import (
 // are those of INFO commandstats for that one call.
 type Worst struct {
 	Subject string  `json:"subject"`
-	Entries int64   `json:"entries"` // permits, or slices of a ring
-	Expired string  `json:"expired"` // none, half, all but one, all
-	Call    string  `json:"call"`    // one permit, most permits, look
+	Entries int64   `json:"entries"`           // permits, or slices of a ring
+	Expired string  `json:"expired,omitempty"` // none, half, all but one, all
+	Call    string  `json:"call"`              // one permit, most permits, look; of worstRings what it finds
 	Median  float64 `json:"median_us"`
 	Max     float64 `json:"max_us"`
 	Repeats int     `json:"repeats"`
 	Ours    bool    `json:"ours"`
+}
+
+// State is what has expired, and what the call asks for.
+func (w Worst) State() string {
+	if w.Expired == "" {
+		return w.Call
+	}
+	return w.Expired + " expired, " + w.Call
 }
 
 // What has expired when the call comes, and what it asks for.

@@ -108,7 +108,7 @@ func (d *drawn) drawSliceRing(random *rand.Rand, limits *loader.Loader, name str
 	for range random.IntN(4) {
 		longer := drawLimit(random, time.Hour)
 		longer.Window = windows[len(windows)-1].Window * time.Duration(2+random.IntN(8))
-		if longer.Window/slice < 9999 {
+		if longer.Window/slice < 999 {
 			windows = append(windows, longer)
 		}
 	}

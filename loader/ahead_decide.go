@@ -47,7 +47,7 @@ func (a *Ahead) answer(ctx context.Context, subject string, q question, seen *ob
 	s, other := a.board(shard, subject, &q)
 	if other != nil { // the answer to it may say enough
 		if err := other.wait(bounded); err != nil {
-			return a.ring.fallBack(ctx, key, q, failed(&sliceRingReportV1, err))
+			return a.ring.fallBack(ctx, key, q, failed(&sliceRingV1, err))
 		}
 		if d, here := a.decideHere(shard, subject, q.permits); here {
 			return d, nil

@@ -91,7 +91,8 @@ func (a *All) add(limiter Returner, subject string, q question) {
 // errTwice refuses a limiter that was added before with the same subject: the Wait of neither would be true.
 func (a *All) errTwice(e *entry) error {
 	for _, other := range a.entries {
-		if other.argumentErr == nil && other.call.key() == e.call.key() {
+		if other.argumentErr == nil && other.subject == e.subject && other.limiter.name == e.limiter.name &&
+			other.limiter.algorithm == e.limiter.algorithm {
 			return e.limiter.errArgument("subject", "of entry "+strconv.Itoa(e.index),
 				"each limiter once about it, with the sum")
 		}

@@ -279,9 +279,13 @@ func TestAllExceeds(t *testing.T) {
 	twice.Allow(log, "s")
 	twice.Allow(log, "other")
 	twice.Allow(ring, "s")
+	twice.Allow(limits.ListLog("no", loader.PerHour(0)), "s")
+	twice.Allow(limits.ListLog("none", loader.PerHour(0)), "s")
 	must(t, twice.Check())
 	twice.Allow(log.With(loader.PerHour(9)), "s")
-	wantError(t, twice.Check(), "loader: log: subject of entry 3: want each limiter once about it, with the sum")
+	twice.Allow(ring.With(loader.PerHour(9)), "s")
+	wantError(t, twice.Check(), "loader: log: subject of entry 5: want each limiter once about it, with the sum\n"+
+		"loader: ring: subject of entry 6: want each limiter once about it, with the sum")
 }
 
 // TestAllFails has one part fail for good: the error tells which, and the others are given back.

@@ -22,8 +22,8 @@ import (
 // retried. In a cluster and a Ring each node gets its own pipeline, and if a node is down only its own entries fail.
 //
 // On a single server, four or more entries of one GCRA, ListLog or SliceRing, under the same limit and for as many
-// permits, are decided by one run of a script for up to 64 subjects, in about half the server's time. What would make a
-// run too long is decided by single runs, in a further round trip.
+// permits, are decided by one run of a script for up to 64 subjects (16 keys of a SliceRing), in about half the
+// server's time. What would make a run too long is decided by single runs, in a further round trip.
 //
 // A Batch is for one goroutine. After Do it is empty and may be used again. The zero Batch is not ready for use.
 type Batch struct {

@@ -36,9 +36,8 @@ import (
 // of SettleWithin, in a key of its own of about 200 bytes. With the same id each of the three calls is counted once,
 // however often it is sent; the loader itself asks again after a lost reply.
 //
-// A Budget counts as a SliceRing does, in the same key: a SliceRing of the same name and with the same slices sees and
-// adds to the same counts, without ids and with Wait. A short window beside a long one is enforced as a longer one, a
-// minute beside a day as 69 s: see SliceRing. The zero Budget is not ready for use.
+// A Budget counts as a SliceRing does, in the same keys: a SliceRing of the same name and with the same windows sees
+// and adds to the same counts, without ids and with Wait. The zero Budget is not ready for use.
 type Budget struct{ core core }
 
 // defaultSettleWithin is the default of SettleWithin. It is longer than clients of language models wait for an answer
@@ -76,7 +75,9 @@ func (l *Loader) Budget(name string, windows []Limit, opts ...LimiterOption) Bud
 	return Budget{core{settings: s}.withWindows(windows)}
 }
 
-// With returns a copy with other windows, as SliceRing.With does. Cost: nothing is sent; one small allocation.
+// With returns a copy with other limits, as SliceRing.With does. What was reserved before is settled in the windows
+// that this copy has: what it cost more is charged to all of them, and what it cost less is given back in those in
+// which it was reserved. Cost: nothing is sent; small allocations, fewest with the windows that the budget has.
 func (b Budget) With(windows ...Limit) Budget { return Budget{b.core.withWindows(windows)} }
 
 // Reserve takes an estimate for the request of this id, in all windows or in none. Use it before the work. The estimate
@@ -145,16 +146,16 @@ func (b Budget) Check() error { return b.core.Check() }
 var budget = algorithm{
 	name: "Budget", amount: "estimate",
 	script: &budgetV1, code: codeSliceRing, hasIDs: true, capacity: smallestLimit,
-	makeWords: budgetWords, checkID: checkBudgetID, detail: sliceRingDetail, keys: onlyKey,
+	makeWords: budgetWords, checkID: checkBudgetID, detail: sliceRingDetail, keys: ringKeys,
 }
 
 func budgetWords(c core, key string, q question) []any {
-	return c.ring.wordsOf(&budgetV1, 2, key, c.idKey(key, q.id), c.idTTL.Microseconds(), q.permits)
+	return c.ring.wordsOf(&budgetV1, key, c.idKey(key, q.id), c.idTTL.Microseconds(), q.permits)
 }
 
 // idKey returns the key of an id, from the key of its subject's ring.
 func (c core) idKey(key, id string) string {
-	return strings.TrimSuffix(key, c.tail) + "}:" + codeBudgetID + ":" + escaper.Replace(id)
+	return strings.TrimSuffix(withoutWindow(key), c.tail) + "}:" + codeBudgetID + ":" + escaper.Replace(id)
 }
 
 func checkBudgetID(s *settings, id string) error {
@@ -256,10 +257,7 @@ func (c core) checkSettlement(s settlement) error {
 // settleCall makes the call of a settlement whose arguments are right.
 func (c core) settleCall(s settlement) call {
 	key, _ := c.key(s.subject)
-	words := wordsOf(&budgetSettleV1, 2, key, c.idKey(key, s.id), c.idTTL.Microseconds(), s.actual, s.unknown)
-	for _, w := range c.ring.windows {
-		words = append(words, w.slice, w.size)
-	}
+	words := c.ring.wordsOf(&budgetSettleV1, key, c.idKey(key, s.id), c.idTTL.Microseconds(), s.actual, s.unknown)
 	made := newCall(c.limits, &budgetSettleV1, words, len(budgetSettleV1.Reply))
 	made.limiter, made.id, made.timeout = c.name, s.id, c.timeout()
 	return made

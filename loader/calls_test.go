@@ -139,7 +139,7 @@ func callVectors() (vectors []callVector) {
 	}
 	sliced := callVector{Limiter: "slice_ring", Limits: []callLimit{minute, hour}}
 	for _, slice := range []time.Duration{
-		time.Millisecond - time.Microsecond, 360036 * time.Microsecond, 360037 * time.Microsecond, 7 * time.Second,
+		time.Millisecond - time.Microsecond, 3603603 * time.Microsecond, 3603604 * time.Microsecond, 7 * time.Second,
 		10 * time.Second, time.Minute, time.Minute + time.Microsecond,
 	} {
 		sliced.Slice = toUS(slice)
@@ -150,9 +150,9 @@ func callVectors() (vectors []callVector) {
 
 // otherVectors are those of Budget and Concurrency.
 func otherVectors(minute, hour callLimit) (vectors []callVector) {
-	day := callLimit{Permits: 5000000, Window: toUS(24 * time.Hour)}
+	hours := callLimit{Permits: 5000000, Window: toUS(2 * time.Hour)}
 	budget := callVector{Limiter: "budget", Name: "tokens", Subject: "acme", ID: "req:{81}%"}
-	for _, limits := range [][]callLimit{{minute}, {minute, hour}, {day, minute}} {
+	for _, limits := range [][]callLimit{{minute}, {minute, hour}, {hours, minute}} {
 		for _, slice := range []time.Duration{0, 10 * time.Second} {
 			for _, within := range []time.Duration{0, time.Hour} {
 				budget.Limits, budget.Slice, budget.SettleWithin = limits, toUS(slice), toUS(within)
@@ -184,7 +184,8 @@ func ringWindows() [][]time.Duration {
 		{2 * time.Millisecond}, {60 * time.Millisecond}, {61 * time.Millisecond}, {minute + time.Microsecond},
 		{10 * second, 10000 * second}, {10 * second, 1666 * second}, {10 * second, 1667 * second},
 		{minute, day}, {hour, day}, {hour, 366 * day}, {59 * day}, {60 * day}, {61 * day},
-		{9999 * day}, {9999 * minute, minute}, {9999*minute + time.Microsecond, minute},
+		{999 * day}, {999*day + time.Microsecond}, {999 * minute, minute},
+		{minute, hour, minute}, {minute, minute - time.Microsecond},
 		{minute, 10 * minute, hour, 2 * hour, 6 * hour, 12 * hour, 18 * hour, day},
 	}
 }
@@ -229,7 +230,7 @@ func (v *callVector) note(t *testing.T, words []string) {
 	v.Keys, v.Args = words[3:3+n], words[3+n:]
 	switch v.Script {
 	case "slice_ring_v1":
-		v.noteRing(t, v.Args[1:])
+		v.noteRing(t, v.Args[2:])
 	case "budget_v1":
 		v.noteRing(t, v.Args[2:])
 	case "concurrency_v1":

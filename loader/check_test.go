@@ -141,13 +141,15 @@ func TestRefused(t *testing.T) {
 		{ring(loader.Slice(day+time.Microsecond), permits(1, 30*day)), 1, "Slice 24h0m0.000001s" + slice},
 		{ring(loader.Slice(hour), limit), 1, "window 1m0s: want a slice, 1h0m0s, or more"},
 		{ring(nil, permits(1, loader.Never.Truncate(time.Microsecond))), 1,
-			"window 1281023h53m38.427387s: want 1ms to 9999 days"},
+			"window 1281023h53m38.427387s: want 1ms to 999 days"},
 		{ring(loader.Slice(time.Second), loader.PerDay(1)), 1,
-			"window 24h0m0s: want up to 2h46m39s: 9999 slices of 1s" + longer},
-		{ring(loader.Slice(time.Second), permits(1, 5000*time.Second), permits(1, 5001*time.Second)), 1,
-			"Slice 1s: want up to 10000 slices in all windows"},
+			"window 24h0m0s: want up to 16m39s: 999 slices of 1s" + longer},
+		{ring(nil, limit, loader.PerHour(9), loader.PerMinute(4)), 1,
+			"one window twice: 1m0s and 1m0s are 201 slices of 300ms"},
+		{ring(loader.Slice(time.Second), permits(1, 59500*time.Millisecond), limit), 1,
+			"one window twice: 59.5s and 1m0s are 61 slices of 1s"},
 		{limits.SliceRing("x", []loader.Limit{limit}, loader.Slice(time.Second)).With(loader.PerDay(1)), 1,
-			"window 24h0m0s: want up to 2h46m39s: 9999 slices of 1s" + longer},
+			"window 24h0m0s: want up to 16m39s: 999 slices of 1s" + longer},
 	} {
 		wantRefused(t, limits, test.limiter, test.n, "loader: x: "+test.want)
 	}
@@ -195,7 +197,7 @@ func TestWindowRange(t *testing.T) {
 	eachLimiter(t, func(t *testing.T, i int) {
 		longest, name := 366*day, "366 days"
 		if makers[i].name == "SliceRing" {
-			longest, name = 9999*day, "9999 days"
+			longest, name = 999*day, "999 days"
 		}
 		make := func(l *loader.Loader, window time.Duration) loader.Limiter {
 			if makers[i].name == "SliceRing" { // with slices that suit the window

@@ -43,8 +43,9 @@ type Decision struct {
 	// and for what an Ahead decides without asking Redis.
 	Windows []WindowState
 
-	// Key is the key in Redis under which granted permits are counted: see GiveBack. It is empty for a denial, and if
-	// Redis does not count these permits, or not yet: after a policy's decision, and if an Ahead granted them.
+	// Key is the key in Redis under which granted permits are counted: see GiveBack. Of several Windows it is that of
+	// one, and each has its own. It is empty for a denial, and if Redis does not count these permits, or not yet: after a
+	// policy's decision, and if an Ahead granted them.
 	Key string
 
 	// ID is the request id of a grant by a ZSetLog: the id of WithID, or a random one. Other limiters have none.
@@ -70,6 +71,7 @@ type WindowState struct {
 	Remaining  int64         // permits that this window would grant now
 	ResetAfter time.Duration // until it is empty, at most
 	CountsFor  time.Duration // how long a permit counts in it, at most: up to a slice longer than the window
+	Key        string        // the key in Redis that has its counts; empty if a policy decided
 }
 
 // maxRetryAfter is the maximum of RetryAfterSeconds: 366 days.
@@ -120,7 +122,7 @@ func (c core) decisionOf(call *call) Decision {
 	d := basicDecision(call.reply)
 	d.Limit = c.limit
 	if c.algorithm.detail != nil {
-		d = c.algorithm.detail(c, d, call.reply)
+		d = c.algorithm.detail(c, d, call.words[firstKey:], call.reply)
 	}
 	if call.sharedReply {
 		d.setRemaining(call.remaining)

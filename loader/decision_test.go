@@ -15,17 +15,23 @@ func TestDecisionOfARing(t *testing.T) {
 	m, rdb := fake(t)
 	second, ten := loader.Limit{Permits: 4, Window: s}, loader.Limit{Permits: 9, Window: 10 * s}
 	ring := loader.New(rdb).SliceRing("x", []loader.Limit{ten, second}, loader.Slice(s))
+	short := func(remaining int64, resetAfter time.Duration) loader.WindowState {
+		return loader.WindowState{second, remaining, resetAfter, 2 * s, "sluice:x:{s}:sr1:1000000x2"}
+	}
+	long := func(remaining int64, resetAfter time.Duration) loader.WindowState {
+		return loader.WindowState{ten, remaining, resetAfter, 11 * s, "sluice:x:{s}:sr1:1000000x11"}
+	}
 	steps := []struct {
 		at          time.Duration
 		n           int64
 		granted     bool
 		first, then loader.WindowState
 	}{
-		{0, 3, true, loader.WindowState{second, 1, 2 * s, 2 * s}, loader.WindowState{ten, 6, 11 * s, 11 * s}},
-		{0, 2, false, loader.WindowState{second, 1, 2 * s, 2 * s}, loader.WindowState{ten, 6, 11 * s, 11 * s}},
-		{5 * s, 4, true, loader.WindowState{second, 0, 2 * s, 2 * s}, loader.WindowState{ten, 2, 11 * s, 11 * s}},
-		{8 * s, 2, true, loader.WindowState{ten, 0, 11 * s, 11 * s}, loader.WindowState{second, 2, 2 * s, 2 * s}},
-		{12 * s, 1, true, loader.WindowState{ten, 2, 11 * s, 11 * s}, loader.WindowState{second, 3, 2 * s, 2 * s}},
+		{0, 3, true, short(1, 2*s), long(6, 11*s)},
+		{0, 2, false, short(1, 2*s), long(6, 11*s)},
+		{5 * s, 4, true, short(0, 2*s), long(2, 11*s)},
+		{8 * s, 2, true, long(0, 11*s), short(2, 2*s)},
+		{12 * s, 1, true, long(2, 11*s), short(3, 2*s)},
 	}
 	for _, step := range steps {
 		m.SetTime(second0.Truncate(s).Add(step.at))
@@ -41,7 +47,7 @@ func TestDecisionOfARing(t *testing.T) {
 	m.SetTime(second0.Truncate(s).Add(time.Minute))
 	d, err := ring.Peek(background, "s")
 	must(t, err)
-	full := []loader.WindowState{{second, 4, 0, 2 * s}, {ten, 9, 0, 11 * s}}
+	full := []loader.WindowState{short(4, 0), long(9, 0)}
 	if diff := cmp.Diff(full, d.Windows); diff != "" {
 		t.Error(diff)
 	}

@@ -39,7 +39,7 @@ type denials struct {
 
 	mu        sync.Mutex
 	known     map[keyHash][]cachedDenial // one for each number of permits, newest last
-	forgotten int                        // counts the calls of forget
+	forgotten int                        // counts the calls of forgetDenials
 }
 
 // keyHash stands for a key in a table, so that an entry has a fixed size. No one can find two keys with the same one.
@@ -76,14 +76,14 @@ func (m *denials) newPending(c core, key string, q question) *pendingDenial {
 		return nil
 	}
 	asked := cachedDenial{sent: time.Since(m.start), permits: q.permits, limit: c.limit, windows: c.ring.windows}
-	hash := hashOf(key)
+	hash := hashOf(c.anyWindow(key))
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return &pendingDenial{memory: m, key: hash, denial: asked, forgotten: m.forgotten}
 }
 
-// save caches the answer if it is a denial, unless forget was called since the question was sent: the denial may be
-// older than that.
+// save caches the answer if it is a denial, unless forgetDenials was called since the question was sent: the denial may
+// be older than that.
 func (p *pendingDenial) save(d Decision, err error) {
 	if p == nil || err != nil || d.Granted || p.denial.permits == 0 {
 		return
@@ -120,7 +120,7 @@ func (m *denials) recall(c core, key string, q question) (Decision, bool) {
 	if m == nil || q.permits == 0 || q.maxWait > 0 || c.id != "" {
 		return Decision{}, false
 	}
-	hash := hashOf(key)
+	hash := hashOf(c.anyWindow(key))
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, known := range m.known[hash] {
@@ -135,12 +135,14 @@ func (m *denials) recall(c core, key string, q question) (Decision, bool) {
 	return Decision{}, false
 }
 
-// forget removes the denials of a key. It is called when permits may have come free in another way than with time.
-func (m *denials) forget(key string) {
+// forgetDenials removes the denials of a key, in whichever windows. It is called when permits may have come free in
+// another way than with time.
+func (c core) forgetDenials(key string) {
+	m := c.denials
 	if m == nil {
 		return
 	}
-	hash := hashOf(key)
+	hash := hashOf(c.anyWindow(key))
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.forgotten++

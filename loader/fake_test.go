@@ -66,7 +66,7 @@ func each(t *testing.T, test func(t *testing.T, rdb *redis.Client)) {
 type making struct {
 	name   string
 	script string
-	tail   string // the key's, behind the subject
+	tail   string // the key's, behind the subject, without a window
 	make   func(l *loader.Loader, limit loader.Limit, opts ...loader.LimiterOption) loader.Limiter
 }
 
@@ -88,7 +88,8 @@ var makers = []making{
 	}},
 	{"SliceRing", "slice_ring_v1", "sr1", func(l *loader.Loader, limit loader.Limit,
 		opts ...loader.LimiterOption) loader.Limiter {
-		return l.SliceRing("test", []loader.Limit{limit}, append(opts, loader.Slice(time.Second))...)
+		slice := min(max(time.Second, limit.Window/600), day)
+		return l.SliceRing("test", []loader.Limit{limit}, append(opts, loader.Slice(slice))...)
 	}},
 }
 

@@ -23,8 +23,8 @@ func (c core) giveBack(ctx context.Context, subject string, d Decision, n int64)
 		return 0, errNoPermits(c.name, "", n)
 	case !d.Granted, d.Degraded && !known:
 		return 0, nil
-	case d.Key != key && (d.Key != "" || !known):
-		want := "one of this limiter about this subject: " + key
+	case !c.sameSubject(d, key) && (d.Key != "" || !known):
+		want := "one of this limiter about this subject: " + c.anyWindow(key)
 		if d.Key == "" {
 			want += "; of an All take Parts[i].Decision"
 		}
@@ -33,6 +33,15 @@ func (c core) giveBack(ctx context.Context, subject string, d Decision, n int64)
 		return 0, c.errArgument("n", n, "up to "+strconv.FormatInt(d.Permits, 10)+", as many as were granted")
 	}
 	return c.newReturn(subject, key, d, n).send(ctx)
+}
+
+// sameSubject reports whether a decision's permits are counted under a key of this limiter, in whichever windows.
+func (c core) sameSubject(d Decision, key string) bool {
+	same := c.anyWindow(d.Key) == c.anyWindow(key)
+	for _, w := range d.Windows {
+		same = same && c.anyWindow(w.Key) == c.anyWindow(key)
+	}
+	return same
 }
 
 // newReturn makes the call that gives back n permits of a grant. It may be repeated after a lost reply only if it gives
@@ -55,7 +64,7 @@ func (c core) newReturn(subject, key string, d Decision, n int64) *entry {
 func (e *entry) send(ctx context.Context) (returned int64, err error) {
 	ctx = e.observation.begin(ctx)
 	defer e.observation.abort()
-	defer e.limiter.denials.forget(e.call.key())
+	defer e.limiter.forgetDenials(e.call.key())
 	e.call.run(ctx)
 	return e.endReturn(ctx)
 }
@@ -76,7 +85,7 @@ func (l *Loader) returnTogether(ctx context.Context, returns []*entry) {
 	for _, e := range returns {
 		e.observation.begin(ctx)
 		defer e.observation.abort()
-		defer e.limiter.denials.forget(e.call.key())
+		defer e.limiter.forgetDenials(e.call.key())
 	}
 	bounded, cancel := l.withTimeout(ctx, l.timeoutOf(returns))
 	defer cancel()
@@ -125,6 +134,9 @@ func (c core) giveBackLost(ctx context.Context, subject string, q question, late
 		d := basicDecision(reply)
 		key, _ := c.key(subject) // there was a call about it
 		d.setGrant(key, q)
+		for _, key := range c.algorithm.keys(c, key) { // a ring's windows
+			d.Windows = append(d.Windows, WindowState{Key: key})
+		}
 		c.tryGiveBack(ctx, subject, d, false)
 	case c.algorithm.hasIDs:
 		c.tryGiveBack(ctx, subject, Decision{Granted: true, Permits: q.permits, ID: q.id}, true)

@@ -21,7 +21,8 @@ const (
 //	<prefix>:<limiter>:{<subject>}:<state>[:<part>]...
 //
 // State is the script's code and the number of its layout: "ll1", "zl1", "gcra1", "tb1", "sr1", "bg1" or "cc1". The
-// part of bg1 is an id of a Budget; of tb1 "all", or "by" and a client, for the permits (its config has none).
+// part of sr1 is a window, "300000x201" for 201 slices of 300000 us; of bg1 an id of a Budget; of tb1 "all", or "by"
+// and a client, for the permits (its config has none).
 //
 // Prefix and limiter have letters, digits, dot, underscore and dash; the limiter may also have slashes. In a subject
 // and in parts "%", "{" and "}" are written %25, %7B and %7D: all keys of a limiter for one subject are in one slot. An
@@ -45,7 +46,7 @@ func Key(prefix, limiter, subject, state string, parts ...string) (string, error
 	return b.String(), nil
 }
 
-// key returns the subject's key, or the error of the limiter or the subject.
+// key returns the subject's key, of several windows the first one's, or the error of the limiter or the subject.
 func (c core) key(subject string) (string, error) {
 	switch {
 	case c.settings == nil:
@@ -60,7 +61,19 @@ func (c core) key(subject string) (string, error) {
 	if err := checkSubject(c.name, subject); err != nil {
 		return "", err
 	}
-	return c.head + escaper.Replace(subject) + c.tail, nil
+	window := ""
+	if len(c.ring.windows) > 0 {
+		window = c.ring.windows[0].tail
+	}
+	return c.head + escaper.Replace(subject) + c.tail + window, nil
+}
+
+// anyWindow returns the part of a key that the limiter has in common with its copies that have other windows.
+func (c core) anyWindow(key string) string {
+	if c.algorithm.code == codeSliceRing {
+		return withoutWindow(key)
+	}
+	return key
 }
 
 func checkNames(prefix, limiter string) error {

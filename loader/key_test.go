@@ -37,7 +37,7 @@ func TestKeyVectors(t *testing.T) {
 // TestKeyPatterns holds Key against the patterns in the scripts' headers.
 func TestKeyPatterns(t *testing.T) {
 	fill := strings.NewReplacer("<prefix>", "sluice", "<limiter>", "api", "<subject>", "ada", "<slice>", "1000",
-		"<client>", "me")
+		"<size>", "61", "<client>", "me")
 	for _, script := range sluice.All() {
 		for _, k := range script.Keys {
 			want := fill.Replace(k.Pattern)

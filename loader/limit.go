@@ -18,7 +18,7 @@ const Never time.Duration = 1 << 62
 // negative number is an *ArgumentError.
 type Limit struct {
 	Permits int64         // permits in a window
-	Window  time.Duration // 1 ms to 366 days (SliceRing: 9999 days), in whole microseconds
+	Window  time.Duration // 1 ms to 366 days (SliceRing: 999 days), in whole microseconds
 	Burst   int64         // GCRA: maximum number of permits at once, 0 means Permits; all others: 0
 }
 

@@ -77,11 +77,13 @@ type algorithm struct {
 	hasIDs         bool // a call has an id: it may be repeated
 	canBook        bool // a max_wait is possible
 	capacity       func(core) int64
-	checkID        func(s *settings, id string) error               // nil: ids have been checked
-	makeWords      func(c core, key string, q question) []any       // the command
-	detail         func(c core, d Decision, reply []int64) Decision // adds what only this script replies; may be nil
-	moreFields     int                                              // of the reply, for that
-	keys           func(s *settings, key string) []string           // what Reset removes
+	checkID        func(s *settings, id string) error         // nil: ids have been checked
+	makeWords      func(c core, key string, q question) []any // the command
+	moreFields     int                                        // of the reply, for that
+	keys           func(c core, key string) []string          // what Reset removes
+
+	// detail adds to a decision what only this script replies; nil if that is nothing.
+	detail func(c core, d Decision, keys []any, reply []int64) Decision
 
 	// makeReturn makes the command that gives back n permits of a grant; nil if the script cannot.
 	makeReturn func(c core, key string, d Decision, n int64) (*sluice.Script, []any)
@@ -123,8 +125,8 @@ func (c core) Reset(ctx context.Context, subject string) error {
 	if err != nil {
 		return err
 	}
-	keys := c.algorithm.keys(c.settings, key)
-	defer c.denials.forget(key)
+	keys := c.algorithm.keys(c, key)
+	defer c.forgetDenials(key)
 	err = c.limits.await(ctx, c.timeout(), func(ctx context.Context) error {
 		return c.limits.rdb.Unlink(ctx, keys...).Err()
 	})
@@ -171,7 +173,7 @@ func (c core) with(limit Limit) core {
 }
 
 // onlyKey returns the key of a limiter that has one key for each subject.
-func onlyKey(_ *settings, key string) []string { return []string{key} }
+func onlyKey(_ core, key string) []string { return []string{key} }
 
 // limitCapacity is the capacity of a limiter that grants up to its limit at once.
 func limitCapacity(c core) int64 { return c.limit.Permits }

@@ -94,6 +94,9 @@
 //
 //	d, err := codes.With(limitOf(user)).Allow(ctx, user)
 //
+// In a SliceRing, windows that both limits have go on with what they have counted. A window that is new to a subject
+// begins empty.
+//
 // To change one subject's limit in all processes, use [TokenBucket] and its SetRate.
 //
 // # Without asking Redis
@@ -253,8 +256,8 @@ func MaxWait(d time.Duration) LimiterOption {
 }
 
 // Slice sets the length of the slices of a SliceRing or a Budget, for all windows: 1 ms to 24 h, in whole microseconds.
-// It must not be longer than the shortest window, and all windows together have up to 10,000 slices.
-// See Loader.SliceRing for the default.
+// It must not be longer than the shortest window, nor shorter than a 999th of the longest. See Loader.SliceRing for the
+// default.
 func Slice(d time.Duration) LimiterOption {
 	return func(s *settings) {
 		s.requireAlgorithm("Slice", &sliceRing, &budget)

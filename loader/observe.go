@@ -36,8 +36,8 @@ func (f ObserverFunc) End(ctx context.Context, e Event) {
 // Observe passes every decision to an observer. Use it for metrics and traces; module otel has an Observer for
 // OpenTelemetry. There is one Event for each call of Allow, AllowN, Peek, Wait, WaitN, Reserve, ReserveN, Report,
 // Settle, Charge, TryAcquire and Acquire, for each limiter in a Batch or an All (if denials that are known here refuse
-// an All, for these). Everything that gives permits back is a GiveBack: the method, Cancel of a reservation, a Wait that
-// ended early. Reset, SetRate, Release and the renewals of a Slot have none. It may be given several times: all
+// an All, for these). Everything that gives permits back is a GiveBack: the method, Cancel of a reservation, a Wait
+// that ended early. Reset, SetRate, Release and the renewals of a Slot have none. It may be given several times: all
 // observers are told, in their order. Nil does nothing.
 //
 // Cost: nothing without an observer. With one, an allocation and two clock readings for each decision, and the time of
@@ -93,9 +93,9 @@ type Event struct {
 	// Returned is how many permits a GiveBack gave back.
 	Returned int64
 
-	// Reported is how many permits were charged whatever the windows held: of a Report, and of an Ahead that had granted
-	// them before. ReportAge is how long ago it had granted the first of them. ReportOver is by how much the fullest
-	// window is above its limit since.
+	// Reported is how many permits were charged whatever the windows held: of a Report, and of an Ahead that had
+	// granted them before. ReportAge is how long ago it had granted the first of them. ReportOver is by how much the
+	// fullest window is above its limit since.
 	Reported   int64
 	ReportAge  time.Duration
 	ReportOver int64
@@ -132,7 +132,7 @@ func (c core) watch(subject string, q question) *observation {
 		return nil
 	}
 	return &observation{observer: c.limits.observer, Event: Event{
-		Method: q.method, Script: nameOf(c.scriptFor(q)), Limiter: c.name, Subject: subject,
+		Method: q.method, Script: nameOf(c.algorithm.script), Limiter: c.name, Subject: subject,
 		Permits: q.amount(), Reported: q.reported,
 	}}
 }
@@ -190,7 +190,7 @@ func (o *observation) setScript(script *sluice.Script) {
 // setReport sets what a request of an Ahead charges besides, and how old it is.
 func (o *observation) setReport(r *request, age time.Duration) {
 	if o != nil && r.question.reported > 0 {
-		o.Script, o.Reported, o.ReportAge = nameOf(&sliceRingReportV1), r.question.reported, age
+		o.Reported, o.ReportAge = r.question.reported, age
 	}
 }
 

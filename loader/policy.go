@@ -2,7 +2,6 @@ package loader
 
 import (
 	"context"
-	"time"
 )
 
 // FailOpen grants everything while Redis does not decide, and marks the Decision Degraded. Use it if the service must
@@ -27,7 +26,7 @@ type fallback func(c core, key string, q question) (d Decision, ok bool)
 // grantAll is the fallback of FailOpen.
 func grantAll(c core, _ string, q question) (Decision, bool) {
 	d := Decision{Granted: q.permits > 0, Remaining: c.maxPermits()}
-	return c.describe(d, func(i int) (int64, time.Duration) { return c.ring.limits[i].Permits, 0 }), true
+	return c.describe(d, func(i int, state *WindowState) { state.Remaining = c.ring.limits[i].Permits }), true
 }
 
 // fallBack lets the policy answer in place of an error. Without a policy, or if it does not answer, it returns the

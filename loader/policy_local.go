@@ -59,7 +59,7 @@ func (l *local) decideLocally(c core, key string, q question) (Decision, bool) {
 	if len(c.ring.limits) == 0 && c.limit.Window <= 0 {
 		return Decision{}, false // Redis would have said so
 	}
-	hash := hashOf(key)
+	hash := hashOf(c.anyWindow(key))
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
@@ -90,16 +90,17 @@ func waitFor(buckets []bucket, permits int64, now time.Time) (wait time.Duration
 
 // localDecision adds the state of the buckets to a decision.
 func (c core) localDecision(d Decision, buckets []bucket, now time.Time) Decision {
-	state := func(i int) (remaining int64, resetAfter time.Duration) {
+	setState := func(i int, state *WindowState) {
 		b := buckets[i]
-		return max(int64(b.TokensAt(now)), 0), b.until(float64(b.Burst()), now)
+		state.Remaining, state.ResetAfter = max(int64(b.TokensAt(now)), 0), b.until(float64(b.Burst()), now)
 	}
 	d.Remaining = math.MaxInt64
 	for i := range buckets {
-		remaining, resetAfter := state(i)
-		d.Remaining, d.ResetAfter = min(d.Remaining, remaining), max(d.ResetAfter, resetAfter)
+		var state WindowState
+		setState(i, &state)
+		d.Remaining, d.ResetAfter = min(d.Remaining, state.Remaining), max(d.ResetAfter, state.ResetAfter)
 	}
-	return c.describe(d, state)
+	return c.describe(d, setState)
 }
 
 // bucketsFor returns the subject's buckets, one for each limit. Further buckets of the subject are kept for other

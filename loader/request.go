@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"strconv"
 	"time"
-
-	"github.com/sluice-redis/sluice"
 )
 
 // request is one decision, from the question to the answer. Its steps are:
@@ -99,7 +97,7 @@ func (r *request) makeCall() error {
 	if err := c.errTooMany(q, capacity); err != nil {
 		return err
 	}
-	r.call = newCall(c.limits, c.scriptFor(q), c.algorithm.makeWords(c, key, q), c.replyFields())
+	r.call = newCall(c.limits, c.algorithm.script, c.algorithm.makeWords(c, key, q), c.replyFields())
 	r.call.limiter, r.call.timeout = c.name, c.timeout()
 	switch {
 	case c.algorithm.hasIDs:
@@ -112,7 +110,7 @@ func (r *request) makeCall() error {
 
 // checkQuestion returns what is wrong with a question, apart from the upper bound of its permits.
 func (c core) checkQuestion(q question) error {
-	switch most := sliceRingReportV1.Args[1].Max; {
+	switch most := sliceRing.maxArgument("reported"); {
 	case q.reported < 0 || q.reported > most:
 		return c.errArgument("n", q.reported, "0 to "+strconv.FormatInt(most, 10))
 	case q.method == peek, q.method == report:
@@ -123,14 +121,6 @@ func (c core) checkQuestion(q question) error {
 		return nil
 	}
 	return c.algorithm.checkID(c.settings, q.id)
-}
-
-// scriptFor returns the script that answers a question.
-func (c core) scriptFor(q question) *sluice.Script {
-	if q.method == report || q.reported > 0 {
-		return &sliceRingReportV1
-	}
-	return c.algorithm.script
 }
 
 // errTooMany is the error of a question for more permits than could ever be granted, nil for other questions.

@@ -14,7 +14,7 @@ func TestRetryAfter(t *testing.T) {
 	}{
 		{0, 0}, // granted, or a look at a limiter with permits left
 		{time.Microsecond, 1}, {time.Second - time.Microsecond, 1}, {time.Second, 1}, {time.Second + time.Microsecond, 2},
-		{time.Minute, 60}, {366 * day, 31622400}, {366*day + 1, 31622400}, {9999 * day, 31622400}, {loader.Never, 31622400},
+		{time.Minute, 60}, {366 * day, 31622400}, {366*day + 1, 31622400}, {999 * day, 31622400}, {loader.Never, 31622400},
 	} {
 		if got := (loader.Decision{Wait: test.wait}).RetryAfterSeconds(); got != test.want {
 			t.Errorf("after a wait of %v: %d, want %d", test.wait, got, test.want)

@@ -27,7 +27,8 @@ var errSlotMoves = errors.New("the slot is moving between two masters, and not a
 
 // wordsOf makes the command that runs a script: its keys, and its arguments in the order of the header.
 func wordsOf(script *sluice.Script, keys int, keysAndArgs ...any) []any {
-	return ring{}.wordsOf(script, keys, keysAndArgs...)
+	words := make([]any, 0, firstKey+len(keysAndArgs))
+	return append(append(words, "evalsha", script.SHA1, keys), keysAndArgs...)
 }
 
 // verb returns the command that runs scripts.

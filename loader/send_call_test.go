@@ -234,7 +234,8 @@ func TestTypedErrors(t *testing.T) {
 		eachLimiter(t, func(t *testing.T, i int) {
 			m := makers[i]
 			limiter := m.make(limits, loader.PerMinute(3))
-			key := "sluice:test:{s}:" + m.tail
+			key := wantGrant(t, limiter, "s", 1).Key
+			must(t, rdb.Del(background, key).Err())
 			text := "Operation against a key holding the wrong kind of value"
 
 			must(t, rdb.SAdd(background, key, "x").Err())

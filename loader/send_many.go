@@ -20,9 +20,7 @@ const (
 type manyScript struct {
 	*sluice.Script
 	permitsAt int   // index of permits in its arguments
-	permits   int64 // maximum of keys times permits; 0: none
-	windows   int   // maximum of keys times windows; 0: none
-	own       int   // index of the argument of which each key has its own; 0: there is none
+	permits   int64 // maximum of subjects times permits; 0: none
 }
 
 // manyScripts are the scripts for many keys, by what calls the script for one: its SHA1 and its name as a function.
@@ -31,44 +29,24 @@ var manyScripts = func() map[string]manyScript {
 	for one, many := range map[*sluice.Script]manyScript{
 		&gcraV1:      {Script: &gcraManyV1},
 		&listLogV1:   {Script: &listLogManyV1, permitsAt: 2, permits: 1000},
-		&sliceRingV1: {Script: &sliceRingManyV1, windows: 256}, // more would not be decided
-
-		&sliceRingReportV1: {Script: &sliceRingReportManyV1, windows: 256, own: 1},
+		&sliceRingV1: {Script: &sliceRingManyV1},
 	} {
 		all[one.SHA1], all[nameOf(one)] = many, many
 	}
 	return all
 }()
 
-// maxKeys returns for how many keys one call may ask.
-func (s manyScript) maxKeys(args []any) int {
-	if s.windows > 0 {
-		return min(s.KeyGroup.Max, s.windows/((len(args)-1)/3))
+// maxSubjects returns how many subjects, of so many keys each, one call may ask about.
+func (s manyScript) maxSubjects(keys int, args []any) int {
+	most := s.KeyGroup.Max / keys
+	if permits, _ := args[s.permitsAt].(int64); s.permits > 0 && permits > 0 {
+		most = min(most, int(s.permits/permits))
 	}
-	permits, _ := args[s.permitsAt].(int64)
-	if s.permits == 0 || permits == 0 {
-		return s.KeyGroup.Max
-	}
-	return min(s.KeyGroup.Max, int(s.permits/max(permits, 1)))
+	return most
 }
 
-// shared returns the arguments that are the same for all keys: those before and behind each key's own.
-func (s manyScript) shared(args []any) (before, behind []any) {
-	if s.own == 0 {
-		return nil, args
-	}
-	return args[:s.own], args[s.own+1:]
-}
-
-// same reports whether two commands may go together, by their arguments.
-func (s manyScript) same(args, others []any) bool {
-	before, behind := s.shared(args)
-	otherBefore, otherBehind := s.shared(others)
-	return slices.Equal(before, otherBefore) && slices.Equal(behind, otherBehind)
-}
-
-// manyCommand asks about the keys of several commands that have the same script and arguments, but for each key's own.
-// go-redis writes and reads it in their place; each of them gets its own outcome.
+// manyCommand asks about the keys of several commands that have the same script and arguments. go-redis writes and
+// reads it in their place; each of them gets its own outcome.
 //
 // If a caller leaves before the command is written, it is written with 0 keys, as a single one is: nothing is decided,
 // and the other callers ask again, each by itself.
@@ -94,22 +72,18 @@ func (m *manyCommand) Clone() redis.Cmder {
 
 // setWords makes the words of the command.
 func (m *manyCommand) setWords() {
-	words := append(make([]any, 0, firstKey+len(m.members)+len(m.args)),
+	words := append(make([]any, 0, firstKey+m.keys()+len(m.args)),
 		m.limits.verb(), m.limits.nameFor(m.script.Script), (*writtenMany)(m))
 	for _, c := range m.members {
-		words = append(words, c.Args()[firstKey])
+		words = append(words, c.Args()[firstKey:firstKey+c.keys]...)
 	}
-	before, behind := m.script.shared(m.args)
-	words = append(words, before...)
-	if m.script.own > 0 {
-		for _, c := range m.members {
-			words = append(words, c.Args()[firstKey+1+m.script.own])
-		}
-	}
-	m.IntSliceCmd = redis.NewIntSliceCmd(m.members[0].ctx, append(words, behind...)...)
+	m.IntSliceCmd = redis.NewIntSliceCmd(m.members[0].ctx, append(words, m.args...)...)
 	m.SetFirstKeyPos(firstKey)
 	m.SetStepCount(1)
 }
+
+// keys returns the number of keys: each subject has the same.
+func (m *manyCommand) keys() int { return len(m.members) * m.members[0].keys }
 
 // writtenMany is the number of keys of a manyCommand.
 type writtenMany manyCommand
@@ -129,7 +103,7 @@ func (k *writtenMany) MarshalBinary() ([]byte, error) {
 }
 
 // String is for hooks that log commands.
-func (k *writtenMany) String() string { return strconv.Itoa(len(k.members)) }
+func (k *writtenMany) String() string { return strconv.Itoa((*manyCommand)(k).keys()) }
 
 // SetErr is called by go-redis, with nil when the reply has been read. It gives each command its outcome.
 func (m *manyCommand) SetErr(err error) {
@@ -211,8 +185,8 @@ func (l *Loader) sendsMany() bool {
 	return single && (paused == 0 || time.Now().UnixNano() > paused)
 }
 
-// together replaces commands that have the same script and arguments, but for each key's own, by commands for many keys.
-// Commands about the same key keep their order.
+// together replaces commands that have the same script and arguments by commands for many keys. Commands about the same
+// key keep their order.
 func (l *Loader) together(cmds []redis.Cmder) []redis.Cmder {
 	if len(cmds) < minTogether || !l.sendsMany() {
 		return cmds
@@ -242,15 +216,17 @@ func (p *packing) add(cmd redis.Cmder) {
 		p.put(nil, cmd, words)
 		return
 	}
-	at := p.placeFor(script, words)
+	keys, args := words[firstKey:firstKey+c.keys], words[firstKey+c.keys:]
+	at := p.placeFor(script, keys, args)
 	if at < 0 {
 		p.open = append(p.open, len(p.places))
-		m := &manyCommand{limits: p.limits, script: script, args: words[firstKey+1:], members: []*command{c}}
-		p.put(m, nil, words)
+		p.put(&manyCommand{limits: p.limits, script: script, args: args, members: []*command{c}}, nil, words)
 		return
 	}
 	p.places[at].members = append(p.places[at].members, c)
-	p.last[words[firstKey]] = at
+	for _, key := range keys {
+		p.last[key] = at
+	}
 }
 
 // put adds a place.
@@ -265,15 +241,17 @@ func (p *packing) put(m *manyCommand, cmd redis.Cmder, words []any) {
 
 // placeFor returns the place of a command for many keys that a command may join, -1 if there is none. It may not be
 // before another command about the same key.
-func (p *packing) placeFor(script manyScript, words []any) int {
-	args := words[firstKey+1:]
-	last, seen := p.last[words[firstKey]]
+func (p *packing) placeFor(script manyScript, keys, args []any) int {
+	last := 0
+	for _, key := range keys {
+		last = max(last, p.last[key])
+	}
 	for i, at := range p.open {
 		m := p.places[at]
-		if m.script.Script != script.Script || !script.same(m.args, args) {
+		if m.script.Script != script.Script || !slices.Equal(m.args, args) {
 			continue
 		}
-		if seen && last > at || len(m.members) >= script.maxKeys(args) {
+		if last > at || len(m.members) >= script.maxSubjects(len(keys), args) {
 			p.open = slices.Delete(p.open, i, i+1)
 			return -1
 		}

@@ -2,11 +2,10 @@ package loader_test
 
 import (
 	"context"
-	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -17,23 +16,24 @@ import (
 	"github.com/sluice-redis/sluice/loader"
 )
 
-// TestSliceLength finds the windows of a ring by what its header says of its sections.
+// TestSliceLength finds the windows of a ring by its keys, and the size of each by the length of its value.
 func TestSliceLength(t *testing.T) {
 	const us = time.Microsecond
 	for _, test := range []struct {
 		windows []time.Duration
 		opts    []loader.LimiterOption
-		want    string // slice and size of each window
+		want    []string // slice and size of each window
 	}{
-		{[]time.Duration{time.Minute}, nil, "300ms 201"},
-		{[]time.Duration{time.Hour, time.Minute}, nil, "18s 201, 300ms 201"},
-		{[]time.Duration{time.Second}, nil, "5ms 201"},
-		{[]time.Duration{2 * time.Millisecond}, nil, "1ms 3"},
-		{[]time.Duration{time.Millisecond}, nil, "1ms 2"},
-		{[]time.Duration{time.Minute + us}, nil, "300.001ms 201"},
-		{[]time.Duration{day, time.Minute}, []loader.LimiterOption{loader.Slice(time.Minute)}, "1m0s 1441, 1m0s 2"},
-		{[]time.Duration{200 * day, 200*day + us}, nil, "24h0m0s 201, 24h0m0s 202"},
-		{[]time.Duration{9999 * day}, nil, "24h0m0s 10000"},
+		{[]time.Duration{time.Minute}, nil, []string{"300000x201"}},
+		{[]time.Duration{time.Hour, time.Minute}, nil, []string{"18000000x201", "300000x201"}},
+		{[]time.Duration{time.Second}, nil, []string{"5000x201"}},
+		{[]time.Duration{2 * time.Millisecond}, nil, []string{"1000x3"}},
+		{[]time.Duration{time.Millisecond}, nil, []string{"1000x2"}},
+		{[]time.Duration{time.Minute + us}, nil, []string{"300001x201"}},
+		{[]time.Duration{999 * time.Minute, time.Minute}, []loader.LimiterOption{loader.Slice(time.Minute)},
+			[]string{"60000000x1000", "60000000x2"}},
+		{[]time.Duration{200 * day, 200*day + us}, nil, []string{"86400000000x201", "86400000000x202"}},
+		{[]time.Duration{999 * day}, nil, []string{"86400000000x1000"}},
 	} {
 		m, rdb := fake(t)
 		var limits []loader.Limit
@@ -43,17 +43,66 @@ func TestSliceLength(t *testing.T) {
 		ring := loader.New(rdb).SliceRing("x", limits, test.opts...)
 		wantGrant(t, ring, "s", 3)
 		wantDenial(t, ring, "s", 1)
-		stored, err := m.Get(m.Keys()[0])
-		must(t, err)
-		var got []string
-		for section := range slices.Chunk([]byte(stored[14:14+20*stored[0]]), 20) {
-			slice := binary.BigEndian.Uint64(append([]byte{0, 0, 0}, section[:5]...))
-			got = append(got, fmt.Sprint(time.Duration(slice)*us, " ", binary.BigEndian.Uint16(section[5:7])))
+		for _, want := range test.want {
+			_, size, _ := strings.Cut(want, "x")
+			if stored, err := m.Get("sluice:x:{s}:sr1:" + want); int64(len(stored)) != 19+6*number(t, size) {
+				t.Errorf("%v: %s has %d bytes, %v", test.windows, want, len(stored), err)
+			}
 		}
-		if got := strings.Join(got, ", "); got != test.want {
-			t.Errorf("%v: %s, want %s", test.windows, got, test.want)
+		if keys := m.Keys(); len(keys) != len(test.want) {
+			t.Errorf("%v: keys %q, want %q", test.windows, keys, test.want)
+		}
+		must(t, ring.Reset(background, "s"))
+		if keys := m.Keys(); len(keys) > 0 {
+			t.Errorf("%v: %q after Reset", test.windows, keys)
 		}
 	}
+}
+
+// TestPlansShareWindows changes the limits of a subject: what its windows have counted goes on counting, also for the
+// Budget of the name, and a window that is new begins empty.
+func TestPlansShareWindows(t *testing.T) {
+	_, rdb := fake(t)
+	limits := loader.New(rdb)
+	free := limits.SliceRing("x", []loader.Limit{permits(5, time.Minute)})
+	paid := free.With(permits(8, time.Minute), permits(9, time.Hour))
+	wantGrant(t, free, "s", 5)
+	wantDenial(t, paid, "s", 4)
+	wantGrant(t, paid, "s", 3)
+	wantDenial(t, free, "s", 1)
+	wantRemaining(t, free.With(permits(9, time.Hour)), "s", 6) // it counted only what named it
+	wantRemaining(t, free.With(permits(20, time.Minute)), "s", 12)
+	d, err := limits.Budget("x", []loader.Limit{permits(20, time.Minute), permits(20, day)}).Peek(background, "s")
+	if must(t, err); d.Remaining != 12 || d.Windows[1].Remaining != 20 {
+		t.Errorf("%+v, want 12 remaining in the minute that all share", d)
+	}
+}
+
+// TestGiveBackAfterAPlan gives back to the windows that granted, not to those of the limiter, also after a way through
+// JSON, and after a denial was remembered for another plan.
+func TestGiveBackAfterAPlan(t *testing.T) {
+	each(t, func(t *testing.T, rdb *redis.Client) {
+		limits := loader.New(rdb)
+		minute, hour := permits(5, time.Minute), permits(5, time.Hour)
+		ring := limits.SliceRing("x", []loader.Limit{minute}, loader.RememberDenials(9))
+		both := ring.With(hour, minute)
+		one := wantGrant(t, ring, "s", 4)
+		wantDenial(t, both, "s", 2)
+		wantReturned(t, both, "s", one, 4, 4)
+		two := wantGrant(t, both, "s", 3)
+		wantRemaining(t, ring.With(hour), "s", 2)
+		wantRemaining(t, ring, "s", 2)
+		text, err := json.Marshal(two)
+		must(t, err)
+		must(t, json.Unmarshal(text, &two))
+		wantReturned(t, ring, "s", two, 2, 2)
+		wantRemaining(t, ring.With(hour), "s", 4)
+		wantRemaining(t, ring, "s", 4)
+		two.Windows[1].Key = "sluice:x:{t}:sr1:300000x201"
+		as[*loader.ArgumentError](t, errOf(ring.GiveBack(background, "s", two, 1)))
+		one.Key = "sluice:x:{s}:sr1:minute"
+		as[*loader.ArgumentError](t, errOf(ring.GiveBack(background, "s", one, 1)))
+	})
 }
 
 // TestSliceRingCoversItsWindow asks at the end of a slice: a full window later the limit still holds.
@@ -109,7 +158,7 @@ func TestReport(t *testing.T) {
 			}
 		}
 		wantDenial(t, ring, "s", 1)
-		if e := events[1]; e.Method != "Report" || e.Permits != 2 || e.Script != "slice_ring_report_v1" || !e.Decision.Granted {
+		if e := events[1]; e.Method != "Report" || e.Permits != 2 || e.Script != "slice_ring_v1" || !e.Decision.Granted {
 			t.Errorf("%s: event %+v", how, e)
 		}
 		_, err := ring.Report(background, "s", 1_000_000_001)

@@ -44,7 +44,7 @@ func (b TokenBucket) SetRate(ctx context.Context, subject string, limit Limit) e
 	if err := b.checkLimit(limit); err != nil {
 		return err
 	}
-	defer b.denials.forget(key)
+	defer b.forgetDenials(key)
 	set := newCall(b.limits, &tokenBucketSetV1, wordsOf(&tokenBucketSetV1, 1, key,
 		limit.Permits, limit.Window.Microseconds(), b.scope()), len(tokenBucketSetV1.Reply))
 	set.run(ctx)
@@ -64,14 +64,14 @@ func tokenBucketWords(c core, key string, q question) []any {
 }
 
 // tokenBucketDetail adds the stored limit, which is at the end of the reply.
-func tokenBucketDetail(_ core, d Decision, reply []int64) Decision {
+func tokenBucketDetail(_ core, d Decision, _ []any, reply []int64) Decision {
 	d.Limit = Limit{Permits: reply[minReplyFields], Window: time.Duration(reply[minReplyFields+1]) * time.Microsecond}
 	return d
 }
 
 // permitKeys returns the keys of the permits in use, without the config.
-func permitKeys(s *settings, key string) []string {
-	return []string{key + ":all", key + ":by:" + escaper.Replace(s.clientID)}
+func permitKeys(c core, key string) []string {
+	return []string{key + ":all", key + ":by:" + escaper.Replace(c.clientID)}
 }
 
 // scope returns 1 if each client has the rate for itself, otherwise 0.

@@ -68,7 +68,7 @@ var zsetLog = algorithm{
 }
 
 // zsetLogDetail marks a repeat. What is charged now is the newest in the log, so the log is full again a window later.
-func zsetLogDetail(c core, d Decision, _ []int64) Decision {
+func zsetLogDetail(c core, d Decision, _ []any, _ []int64) Decision {
 	d.Repeated = d.Granted && d.ResetAfter != d.Wait+c.limit.Window
 	return d
 }

@@ -12,7 +12,8 @@
 //
 // Use it if limits are changed without a release, or if there are many of them. For one limit on one handler use
 // package httplimit. docs/policy.md explains every word of the file. A limit with several rates is a slice_ring, in
-// which a minute is 60.3 s.
+// which a minute is 60.3 s, and in which each window counts by itself. Give all plans of a limit the same windows: a
+// window that a subject has not had begins empty, so a change of plan may grant up to its rate again.
 //
 // The expressions are CEL. They are compiled, type-checked and bounded in cost when the file is read. If something is
 // wrong, the error is [Mistakes], each with its place and what would be right.

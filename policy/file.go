@@ -65,7 +65,8 @@ type Policy struct {
 // for the commands of this project, without a promise of compatibility.
 func (p *Policy) AsksRequest() bool { return p.asksRequest }
 
-// Plan is the rates of those for whom the expression `plan` gives its name.
+// Plan is the rates of those for whom the expression `plan` gives its name. Plans whose rates have the same windows
+// count in the same keys; a window that is new to a subject begins empty.
 type Plan struct {
 	Name  string
 	Rates []loader.Limit

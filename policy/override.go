@@ -166,7 +166,7 @@ func (r *reader) until(n *yaml.Node) (until time.Time) {
 }
 
 // overrideRates refuses rates that the subject's state cannot be compared with. An override changes permits only: a log
-// forgets what a shorter window does not need, and a ring counts a new window from what another one holds.
+// forgets what a shorter window does not need, and a ring begins a new window empty.
 func (r *reader) overrideRates(p *Policy, n *yaml.Node, rates []loader.Limit) {
 	var known []string
 	for _, of := range append([]Plan{{Rates: p.Rates}}, p.Plans...) {

@@ -72,12 +72,16 @@ func parseWindow(text string) (time.Duration, error) {
 	return time.Duration(n) * 24 * time.Hour, err
 }
 
-// conflict says which of the rates can never deny beside the others, because they are tighter in any interval.
+// conflict says which of the rates can never deny beside the others, because they are tighter in any interval, and which
+// have so nearly the same window that a slice_ring counts both by the same slices.
 func conflict(rates []loader.Limit) (at int, what string) {
 	for i, a := range rates {
 		for _, b := range rates[:i] {
-			if a.Window == b.Window {
+			switch near := max(a.Window/199, time.Millisecond); {
+			case a.Window == b.Window:
 				return i, fmt.Sprintf("%s and %s have the same window", show(b), show(a))
+			case (a.Window - b.Window).Abs() < near:
+				return i, fmt.Sprintf("%s and %s have nearly the same window", show(b), show(a))
 			}
 		}
 	}

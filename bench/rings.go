@@ -1,0 +1,202 @@
+package main
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/sluice-redis/sluice"
+)
+
+// A ringCall is a single call at the bounds of a script of slice_ring's family.
+type ringCall struct {
+	script   sluice.Script
+	what     string
+	subjects int   // of a script for many
+	windows  int   // of a subject, of as many cells each
+	cells    int64 // of a window
+	ago      int64 // slices since the last charge; below 0: no ring
+	permits  int64 // wanted, given back or settled
+	reported int64
+	limit    int64
+	granted  int64 // the first field of the reply: of a subject where there are many
+}
+
+const (
+	maxCells   = 1000
+	maxWindows = 8
+	eachCell   = 100 // permits in each slice of a ring
+	fullRing   = maxCells * eachCell
+	ample      = 1_000_000_000
+)
+
+// ringCalls are all of them, in the states that take long: no ring yet, a gap of all slices but one or of half of them,
+// and a search for the wait in each window.
+func ringCalls() []ringCall {
+	var list []ringCall
+	states := func(c ringCall, denials bool) {
+		add := func(what string, ago, permits, reported, limit, granted int64) {
+			c.what, c.ago, c.permits, c.reported, c.limit, c.granted = what, ago, permits, reported, limit, granted
+			list = append(list, c)
+		}
+		add("new", -1, 1, 0, ample, 1)
+		add("gap of 999", 999, 1, 0, ample, 1)
+		add("all left", 1000, 1, 0, ample, 1)
+		if denials {
+			add("denied", 0, 1, 0, fullRing, 0)
+			add("denied, gap of 500", 500, fullRing/2, 0, fullRing/2, 0)
+		}
+		if denials && c.script.Name != sluice.BudgetV1().Name {
+			add("denied, reported, gap of 500", 500, fullRing/2, 1, fullRing/2, 0)
+		}
+	}
+	many := sluice.SliceRingManyV1()
+	keys := many.KeyGroup.Max
+	states(ringCall{script: sluice.SliceRingV1(), subjects: 1, windows: maxWindows, cells: maxCells}, true)
+	states(ringCall{script: many, subjects: keys, windows: 1, cells: maxCells}, true)
+	states(ringCall{script: many, subjects: keys / maxWindows, windows: maxWindows, cells: maxCells}, true)
+	states(ringCall{script: sluice.BudgetV1(), subjects: 1, windows: maxWindows, cells: maxCells}, true)
+	states(ringCall{script: sluice.BudgetSettleV1(), subjects: 1, windows: maxWindows, cells: maxCells}, false)
+	for _, script := range []sluice.Script{sluice.SliceRingReturnV1(), sluice.BudgetSettleV1()} {
+		first := int64(eachCell)
+		if script.Name == sluice.BudgetSettleV1().Name {
+			first = 1 // settled
+		}
+		c := ringCall{script: script, what: "given back over 999 slices", subjects: 1, windows: 1, cells: maxCells,
+			permits: eachCell, granted: first}
+		list = append(list, c)
+		c.what, c.windows, c.cells = "given back over 124 slices each", maxWindows, maxCells/maxWindows
+		list = append(list, c)
+	}
+	return list
+}
+
+// name is the script and its bounds.
+func (c ringCall) name() string {
+	name := fmt.Sprintf("%s, %d x %d cells", c.script.Name, c.windows, c.cells)
+	if c.script.KeyGroup != nil {
+		name = fmt.Sprintf("%s, %d x %d x %d cells", c.script.Name, c.subjects, c.windows, c.cells)
+	}
+	return name
+}
+
+func (c ringCall) key(i int) string { return fmt.Sprintf("{ring}:%d", i) }
+
+// words are the call: the clock of this machine is the server's.
+func (c ringCall) words(id string, moment int64) []any {
+	var keys, args []any
+	for i := range c.subjects * c.windows {
+		keys = append(keys, c.key(i))
+	}
+	switch c.script.Name {
+	case sluice.BudgetV1().Name:
+		keys, args = append(keys, id), []any{day.Microseconds(), c.permits}
+	case sluice.BudgetSettleV1().Name:
+		keys, args = append(keys, id), []any{day.Microseconds(), c.permits, 1}
+		if c.gives() {
+			args[1] = 0
+		}
+	case sluice.SliceRingReturnV1().Name:
+		args = []any{moment, c.permits}
+	default:
+		args = []any{c.permits, c.reported}
+	}
+	for range c.windows {
+		args = append(args, ringSlice.Microseconds(), c.cells)
+		if !c.gives() && c.script.Name != sluice.BudgetSettleV1().Name {
+			args = append(args, c.limit)
+		}
+	}
+	return slices.Concat([]any{"evalsha", c.script.SHA1, len(keys)}, keys, args)
+}
+
+// gives reports whether the call takes permits of the oldest slice out.
+func (c ringCall) gives() bool { return c.limit == 0 }
+
+// ring is the stored value of a window with the same number of permits in each slice, the last of them so long ago.
+func (c ringCall) ring(now time.Time) string {
+	slice := ringSlice.Microseconds()
+	last := now.UnixMicro()/slice - c.ago
+	cell := func(total int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(total))[2:] }
+	ring := binary.BigEndian.AppendUint64(nil, uint64(last*slice))[1:]
+	ring = slices.Concat(ring, cell(ample+c.cells*eachCell), cell(ample), make([]byte, 6*c.cells))
+	for i := range c.cells {
+		copy(ring[19+6*((last-c.cells+1+i)%c.cells):], cell(ample+i*eachCell))
+	}
+	return string(ring)
+}
+
+// mark is what budget stored for an estimate in the oldest slice.
+func (c ringCall) mark(moment int64) string {
+	mark := binary.BigEndian.AppendUint64(nil, uint64(moment))[1:]
+	mark = binary.BigEndian.AppendUint32(mark, uint32(2*c.permits))
+	for range c.windows {
+		mark = append(mark, binary.BigEndian.AppendUint64(nil, uint64(ringSlice.Microseconds()))[3:]...)
+		mark = binary.BigEndian.AppendUint16(mark, uint16(c.cells))
+	}
+	return string(mark)
+}
+
+// worstRings measures each call on rings that it finds as they are to be.
+func (b *bench) worstRings(ctx context.Context) ([]Worst, error) {
+	var rows []Worst
+	for _, c := range ringCalls() {
+		b.progress("worst call: %s, %s", c.name(), c.what)
+		var usec []float64
+		for range b.repeats * ringRepeats {
+			us, err := b.ringCall(ctx, c)
+			if err != nil {
+				return nil, fmt.Errorf("%s, %s: %w", c.name(), c.what, err)
+			}
+			usec = append(usec, us)
+		}
+		rows = append(rows, Worst{c.name(), c.cells, "", c.what, spreadOf(usec).Median, slices.Max(usec), len(usec), true})
+	}
+	return rows, b.server.FlushAll(ctx).Err()
+}
+
+// ringRepeats is how many of these calls are made for one of another script: they are short.
+const ringRepeats = 20
+
+// ringCall is the server's time for one call, in microseconds.
+func (b *bench) ringCall(ctx context.Context, c ringCall) (float64, error) {
+	now, id := time.Now(), "{ring}:id"
+	moment := now.Add(-time.Duration(c.cells-1) * ringSlice).UnixMicro()
+	var call *redis.Cmd
+	_, err := b.server.Pipelined(ctx, func(p redis.Pipeliner) error {
+		p.FlushAll(ctx)
+		for i := range c.subjects * c.windows {
+			if c.ago >= 0 {
+				p.Set(ctx, c.key(i), c.ring(now), time.Hour)
+			}
+		}
+		if c.gives() {
+			p.Set(ctx, id, c.mark(moment), time.Hour)
+		}
+		p.ScriptLoad(ctx, c.script.Source)
+		p.ConfigResetStat(ctx)
+		call = p.Do(ctx, c.words(id, moment)...)
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	reply, err := call.Int64Slice()
+	if err != nil {
+		return 0, err
+	}
+	for i := range c.subjects {
+		at := i * (4 + c.windows)
+		if c.script.KeyGroup != nil {
+			at++
+		}
+		if reply[at] != c.granted {
+			return 0, fmt.Errorf("subject %d: %v, want %d", i, reply, c.granted)
+		}
+	}
+	stats, err := b.server.commandStats(ctx)
+	return stats["evalsha"].usec, err
+}
