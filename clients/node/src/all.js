@@ -29,7 +29,8 @@ function entryOf(part, keys) {
   }
   limiter.checkNumber('all', n);
   for (const key of limiter.keys(subject)) {
-    if (keys.has(key)) throw refuse(limiter.name, 'subject', subject, 'each window once about a subject, with the sum');
+    const want = 'each limiter once about a subject, with the sum';
+    if (keys.has(key)) throw refuse(limiter.name, 'subject', subject, want);
     keys.add(key);
   }
   return { limiter, subject, n, id: limiter.idOf() };

@@ -20,9 +20,9 @@ function ringOf(name, kind, script, options) {
   const limits = windows.map((limit) => limitOf(name, kind, script, limit, maxSlices * maxSlice));
   const given = options.slice === undefined ? 0 : duration(name, 'slice', options.slice, minSlice, maxSlice);
   const groups = limits.map((limit) => groupOf(name, limit, given));
-  if (new Set(groups.map(({ slice_i: slice, size_i: size }) => `${slice}x${size}`)).size < groups.length) {
-    throw refuse(name, 'windows', windows, 'each window once');
-  }
+  const same = (a) => (b) => a.slice_i === b.slice_i && a.size_i === b.size_i;
+  const twice = groups.findIndex((group, i) => group.limit_i > 0 && groups.findIndex(same(group)) < i);
+  if (twice >= 0) throw refuse(name, 'windows', span(limits[twice].window), 'each window once');
   const slices = groups.map(({ slice_i: slice, size_i: size }) => Object.freeze({ slice, size }));
   return { limits, groups, slices: Object.freeze(slices) };
 }
