@@ -80,6 +80,7 @@ func ownChecks(script *sluice.Script) []check {
 			{"waits", checkWaits},
 			{"gaps", sliceRingV1.checkRingGaps},
 			{"damaged", sliceRingV1.checkRingDamage},
+			{"bounds", sliceRingV1.checkBounds},
 			{"struct", sliceRingV1.checkPacksWithStruct},
 		},
 		&sliceRingReturnV1Script: {
@@ -145,6 +146,7 @@ func ownChecks(script *sluice.Script) []check {
 			{"later grants", sliceRingManyV1.checkLaterGrantsProlong},
 			{"gaps", sliceRingManyV1.checkRingGaps},
 			{"damaged", sliceRingManyV1.checkRingDamage},
+			{"bounds", sliceRingManyV1.checkBounds},
 			{"struct", sliceRingManyV1.checkPacksWithStruct},
 			{"most keys", sliceRingManyV1.checkMostKeys},
 		},
