@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sluice-redis/sluice/cmd/sluice/internal/replay"
+	"github.com/sluice-redis/sluice/internal/layout"
 	"github.com/sluice-redis/sluice/loader"
 	"github.com/sluice-redis/sluice/policy"
 )
@@ -98,11 +99,11 @@ func (a app) policyCheck(_ context.Context, args []string) error {
 // checked prints what a limit is.
 func (s screen) checked(server *replay.Server, p *policy.Policy) error {
 	key, keyErr := keyUnder(server, sampleOf(p))
-	counts, cells, err := countsOf(server, p)
+	counts, rings, err := countsOf(server, p)
 	if err := errors.Join(keyErr, err); err != nil {
 		return err
 	}
-	memory := memoryOf(p, cells)
+	memory := memoryOf(p, rings)
 	mode := string(p.Mode)
 	if p.Mode == policy.Shadow {
 		mode += ": a denial is only reported"
@@ -213,7 +214,6 @@ const (
 	smallMember  = 41   // zset_log, up to 128 permits
 	memberBytes  = 129  // zset_log, more permits
 	smallMembers = 128
-	sliceBytes   = 7
 )
 
 // plansOf are the rates of each plan.
@@ -227,8 +227,8 @@ func plansOf(p *policy.Policy) (plans [][]loader.Limit) {
 	return plans
 }
 
-// memoryOf says how much Redis a subject may take. cells are those of a slice_ring.
-func memoryOf(p *policy.Policy, cells int64) string {
+// memoryOf says how much Redis a subject may take. rings are the bytes of a slice_ring.
+func memoryOf(p *policy.Policy, rings int64) string {
 	most := int64(0)
 	for _, rate := range slices.Concat(plansOf(p)...) {
 		most = max(most, rate.Permits)
@@ -242,13 +242,13 @@ func memoryOf(p *policy.Policy, cells int64) string {
 			bytes = keyBytes + most*memberBytes
 		}
 	case "slice_ring":
-		bytes += sliceBytes * cells
+		bytes = rings
 	}
 	return "about " + size(bytes) + " of Redis for each key"
 }
 
-// countsOf says of a slice_ring how long a permit counts in each window, and how many slices a plan has at most.
-func countsOf(server *replay.Server, p *policy.Policy) (text string, cells int64, err error) {
+// countsOf says of a slice_ring how long a permit counts in each window, and how many bytes a plan has at most.
+func countsOf(server *replay.Server, p *policy.Policy) (text string, bytes int64, err error) {
 	if p.Script != "slice_ring" {
 		return "", 0, nil
 	}
@@ -264,8 +264,8 @@ func countsOf(server *replay.Server, p *policy.Policy) (text string, cells int64
 		}
 		sum := int64(0)
 		for i, rate := range rates {
-			us, sliceErr := strconv.ParseInt(server.Last().Args[1+3*i], 10, 64)
-			n, sizeErr := strconv.ParseInt(server.Last().Args[2+3*i], 10, 64)
+			us, sliceErr := strconv.ParseInt(server.Last().Args[2+3*i], 10, 64)
+			n, sizeErr := strconv.ParseInt(server.Last().Args[3+3*i], 10, 64)
 			if err := errors.Join(sliceErr, sizeErr); err != nil {
 				return "", 0, err
 			}
@@ -273,11 +273,11 @@ func countsOf(server *replay.Server, p *policy.Policy) (text string, cells int64
 			if !slices.Contains(windows, window) {
 				windows = append(windows, window)
 			}
-			sum += n
+			sum += keyBytes + int64(layout.RingHeader+layout.RingCell*n)
 		}
-		cells = max(cells, sum)
+		bytes = max(bytes, sum)
 	}
-	return strings.Join(windows, ", "), cells, nil
+	return strings.Join(windows, ", "), bytes, nil
 }
 
 // size is a number of bytes as text.

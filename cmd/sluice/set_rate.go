@@ -77,7 +77,8 @@ var errNoBucket = errors.New("only a token_bucket reads a rate from Redis; nothi
 
 // wantBucket refuses a subject with state of another script and no permits of a token_bucket. If no rate is stored for
 // the subject, so it does with all subjects of the limiter on the server together, and if nothing is stored of them,
-// unless the limiter is new. A rate alone proves nothing, because set-rate may have written it.
+// unless the limiter is new. A rate alone proves nothing, because set-rate may have written it. Where only that is
+// stored for the subject, its other keys are looked for.
 func (a app) wantBucket(ctx context.Context, rdb *redis.Client, begin, limiter string, known, isNew bool) error {
 	other, bucket := "", false
 	add := func(keys []string) error {
@@ -99,8 +100,12 @@ func (a app) wantBucket(ctx context.Context, rdb *redis.Client, begin, limiter s
 			_ = add([]string{begin + state})
 		}
 	}
-	if other == "" && !known {
-		all := scan{pattern: limiter, page: searchPage, share: searchShare, status: newScreen(a.stderr)}
+	if other == "" && !bucket { // the keys of a slice_ring name its windows, which only callers know
+		pattern := limiter
+		if known {
+			pattern = globEscape.Replace(begin) + "*"
+		}
+		all := scan{pattern: pattern, page: searchPage, share: searchShare, status: newScreen(a.stderr)}
 		if _, err := all.run(ctx, rdb, add); err != nil {
 			return fmt.Errorf("asking %s: %w", rdb.Options().Addr, err)
 		}

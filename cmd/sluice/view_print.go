@@ -26,12 +26,10 @@ func (s screen) view(v view) {
 		line("rate", configText(*v.Config))
 	}
 	if v.Ring != nil {
-		for _, s := range v.Ring.Sections {
-			line("counts", fmt.Sprintf("for %s, in %d slices of %s", windowText(time.Duration(s.Span())*time.Microsecond), s.Size,
-				windowText(time.Duration(s.Slice)*time.Microsecond)))
-		}
+		line("counts", fmt.Sprintf("for %s, in %d slices of %s", windowText(time.Duration(v.Ring.Span())*time.Microsecond),
+			v.Ring.Size, windowText(time.Duration(v.Ring.Slice)*time.Microsecond)))
 	}
-	if v.Window > 0 {
+	if v.Window > 0 && v.Ring == nil {
 		line("window", length(v.Window)+", "+v.windowFrom)
 	}
 	line("permits", v.permitsText())
@@ -73,7 +71,7 @@ func (v view) permitsText() string {
 	case v.State != stateLive && v.State != stateIdle || v.Permits == 0 || v.Full > 0:
 		return ""
 	case v.Ring != nil:
-		return fmt.Sprintf("%d in the ring", v.Permits)
+		return fmt.Sprintf("%d in the window", v.Permits)
 	case v.Window > 0:
 		return fmt.Sprintf("%d live, of %d stored", v.Live, v.Permits)
 	}
@@ -115,9 +113,6 @@ func (s screen) left(v view, line func(name string, text any)) {
 			line("left", "not known: the limit is in the application; add it, as "+v.wanted)
 		}
 		return
-	}
-	for _, window := range v.windows {
-		line("", window)
 	}
 	what := "permit"
 	if v.Holders != nil || strings.HasPrefix(v.Script, "concurrency") {

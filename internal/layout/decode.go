@@ -1,10 +1,8 @@
 package layout
 
 import (
-	"cmp"
 	"encoding/binary"
 	"fmt"
-	"slices"
 	"strconv"
 )
 
@@ -82,90 +80,66 @@ func bigEndian(bytes string) (n int64) {
 	return n
 }
 
-// Ring is the header of a slice_ring.
+// Ring is one window of a slice_ring, which counts permits by slices of time.
 type Ring struct {
-	Last     int64     `json:"last"`     // when the last permits were granted
-	Sections []Section `json:"sections"` // one for each window
-}
-
-// Section counts the permits of a window by slices of time.
-type Section struct {
 	Slice int64 `json:"slice"` // length of a slice in microseconds
 	Size  int64 `json:"size"`  // slices of the window, the current one included
-	last  int64 // number of the last slice that was written: its start / Slice
-	total int64 // permits granted so far, modulo 2^44
-	from  int64 // where its cells begin
+	Last  int64 `json:"last"`  // when permits were charged last
+
+	total  int64 // permits charged so far, modulo 2^48
+	oldest int64 // total before the oldest slice of the window at Last
 }
 
 // The lengths of a ring's parts in bytes.
 const (
-	RingHeader = ringFixed + maxSections*ringSection // at most
-	RingCell   = 7
-
-	ringFixed   = 14
-	ringSection = 20
+	RingHeader = 19
+	RingCell   = 6
 )
 
-const (
-	ringWrap    = 1 << 44 // of totals
-	maxSections = 8
-	maxSlices   = 10000
-)
+// ringSlack is how far the clock may be behind the last charge in addition to the window; microseconds.
+const ringSlack = 60_000_000
 
-// CellTotal decodes the total of a cell: its upper 44 bits. The lower 12 name the next slice with permits.
-func CellTotal(cell string) int64 { return bigEndian(cell[:6]) >> 4 }
+// CellTotal decodes a cell: the total before its slice.
+func CellTotal(cell string) int64 { return bigEndian(cell[:RingCell]) }
 
-// ParseRing decodes the header, of which there may be more bytes.
-func ParseRing(header string) (*Ring, error) {
-	n := 0
-	if header != "" {
-		n = int(header[0])
+// ParseRing decodes the header of a ring with slices of this length and number. There may be more bytes.
+func ParseRing(header string, slice, size int64) (*Ring, error) {
+	if len(header) < RingHeader {
+		return nil, fmt.Errorf("it holds %d bytes, want %d and its cells", len(header), RingHeader)
 	}
-	from := ringFixed + n*ringSection
-	if n < 1 || n > maxSections || len(header) < from {
-		return nil, fmt.Errorf("it holds %d bytes, want those of 1 to %d windows", len(header), maxSections)
-	}
-	r := &Ring{Last: bigEndian(header[1:8]), Sections: make([]Section, n)}
-	for i := range r.Sections {
-		h := header[ringFixed+i*ringSection:]
-		s := Section{Slice: bigEndian(h[:5]), Size: bigEndian(h[5:7]), from: int64(from)}
-		if s.Slice < 1000 || s.Slice > 86_400_000_000 || s.Size < 1 || s.Size > maxSlices || r.Last > MaxTime {
-			return nil, fmt.Errorf("it holds a window of %d slices of %d us, want up to %d slices", s.Size, s.Slice, maxSlices)
-		}
-		s.last, s.total = r.Last/s.Slice, bigEndian(header[8:14])+bigEndian(h[7:13])
-		r.Sections[i], from = s, from+int(RingCell*s.Size)
-	}
-	return r, nil
+	return &Ring{
+		Slice: slice, Size: size, Last: bigEndian(header[:7]), total: bigEndian(header[7:13]), oldest: bigEndian(header[13:19]),
+	}, nil
 }
 
-// Longest returns the section of the longest window.
-func (r Ring) Longest() Section {
-	return slices.MaxFunc(r.Sections, func(a, b Section) int { return cmp.Compare(a.Span(), b.Span()) })
+// Span is how long a permit counts, at most, in microseconds.
+func (r Ring) Span() int64 { return r.Slice * r.Size }
+
+// Counts reports whether the ring counts a window of so many microseconds: its slices cover it, with one more.
+func (r Ring) Counts(window int64) bool { return (window+r.Slice-1)/r.Slice+1 == r.Size }
+
+// Current returns the number of the current slice: that of now, but never before the last charge.
+func (r Ring) Current(now int64) int64 { return max(now, r.Last) / r.Slice }
+
+// Moved reports whether slices have begun since the last charge: then a cell tells what the window holds.
+func (r Ring) Moved(now int64) bool { return r.Current(now) > r.Last/r.Slice }
+
+// Empty reports whether the window holds nothing: all has left it, or a wrong clock wrote it.
+func (r Ring) Empty(now int64) bool {
+	return r.Current(now)-r.Last/r.Slice >= r.Size || r.Last-now > r.Span()+ringSlack
 }
 
-// Span is how long a permit counts in the section, at most, in microseconds.
-func (s Section) Span() int64 { return s.Slice * s.Size }
+// Oldest returns the number of the oldest slice of the window.
+func (r Ring) Oldest(now int64) int64 { return r.Current(now) - r.Size + 1 }
 
-// Current returns the number of the current slice: that of now, but never before the last one written.
-func (s Section) Current(now int64) int64 { return max(now/s.Slice, s.last) }
+// Offset returns the position of a slice's cell in the string.
+func (r Ring) Offset(slice int64) int64 { return RingHeader + RingCell*(slice%r.Size) }
 
-// Left reports whether all permits have left the section.
-func (s Section) Left(now int64) bool { return s.Current(now)-s.last >= s.Size }
+// Since returns how many permits were charged after the total was before.
+func (r Ring) Since(before int64) int64 { return (r.total - before) & (1<<48 - 1) }
 
-// Start returns the first time that the section covers.
-func (s Section) Start(now int64) int64 { return (s.Current(now) - s.Size + 1) * s.Slice }
-
-// Last returns the number of the last slice that was written.
-func (s Section) Last() int64 { return s.last }
-
-// Offset returns the position of a slice's cell in the string. The cell holds the total before the slice.
-func (s Section) Offset(slice int64) int64 { return s.from + RingCell*(slice%s.Size) }
-
-// End returns the position behind the cells of the section.
-func (s Section) End() int64 { return s.from + RingCell*s.Size }
-
-// Since returns how many permits were granted after the total was before.
-func (s Section) Since(before int64) int64 { return ((s.total-before)%ringWrap + ringWrap) % ringWrap }
+// Held returns what the window holds if it has not moved.
+func (r Ring) Held() int64 { return r.Since(r.oldest) }
 
 // Grant is an entry of a token_bucket: permits granted for a time.
 type Grant struct {
@@ -189,9 +163,9 @@ func ParseGrant(packed string) (Grant, error) {
 // ParseBudget reads what budget and budget_settle store of an id: how many permits were charged, and whether they are
 // settled.
 func ParseBudget(packed string) (permits int64, settled, ok bool) {
-	if len(packed) != 11 {
+	if len(packed) < 11 || len(packed)%7 != 4 {
 		return 0, false, false
 	}
-	state := bigEndian(packed[7:])
+	state := bigEndian(packed[7:11])
 	return state / 2, state%2 == 1, true
 }

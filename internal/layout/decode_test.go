@@ -1,6 +1,9 @@
 package layout
 
-import "testing"
+import (
+	"fmt"
+	"testing"
+)
 
 func TestParseBucket(t *testing.T) {
 	const most = 1<<53 - 1
@@ -48,6 +51,7 @@ func TestParseBudget(t *testing.T) {
 	}{
 		{Budget(7, 0, false), 0, false, true},
 		{Budget(7, 3, true), 3, true, true},
+		{Budget(7, 3, false, Window{1000, 2}, Window{1000, 3}), 3, false, true},
 		{Budget(1<<48-1, 1e9, true), 1e9, true, true},
 		{packed: Budget(7, 3, true)[1:]},
 		{packed: Budget(7, 3, true) + "x"},
@@ -56,5 +60,27 @@ func TestParseBudget(t *testing.T) {
 		if permits != test.permits || settled != test.settled || ok != test.ok {
 			t.Errorf("%x: %d, %t, %t", test.packed, permits, settled, ok)
 		}
+	}
+}
+
+// TestRingOverTime is a ring of 3 slices of 10 us: 5 permits in the slice of 20, then 2 in that of 40.
+func TestRingOverTime(t *testing.T) {
+	r, err := ParseRing(SliceRing(45, 7, 0, 0, 5, 0), 10, 3)
+	if err != nil || r.Span() != 30 || !r.Counts(20) || !r.Counts(11) || r.Counts(21) || r.Held() != 7 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	for now, want := range map[int64]string{
+		0: "2 false false", 45: "2 false false", 50: "3 true false", 69: "4 true false", 70: "5 true true",
+	} {
+		if got := fmt.Sprint(r.Oldest(now), r.Moved(now), r.Empty(now)); got != want {
+			t.Errorf("at %d: %s, want %s", now, got, want)
+		}
+	}
+	ahead, _ := ParseRing(SliceRing(60_000_031, 7, 0), 10, 3)
+	if !ahead.Empty(0) || ahead.Empty(1) {
+		t.Error("a clock that is the window and 60 s behind is believed, one that is further behind is not")
+	}
+	if _, err := ParseRing("short", 10, 3); err == nil {
+		t.Error("5 bytes are no ring")
 	}
 }

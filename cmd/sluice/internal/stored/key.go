@@ -3,7 +3,9 @@
 package stored
 
 import (
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/sluice-redis/sluice"
@@ -16,7 +18,7 @@ type Key struct {
 	Limiter string
 	Subject string   // as the caller named it, with %XX decoded
 	Code    string   // script and layout number, such as "ll1"
-	Parts   []string // tb1: "all", or "by" and the client
+	Parts   []string // tb1: "all", or "by" and the client; sr1: slice and size of the window, "300000x201"
 }
 
 // ParseKey parses a key. It returns false if none of our scripts has such keys.
@@ -61,6 +63,19 @@ func (k Key) Client() string {
 
 // IsRing reports whether the key holds a ring of slices.
 func (k Key) IsRing() bool { return k.Code == sliceRing }
+
+// Window returns the length of a slice in microseconds, and the number of slices, of the window that a ring's key names.
+func (k Key) Window() (slice, size int64, ok bool) {
+	if len(k.Parts) != 1 {
+		return 0, 0, false
+	}
+	first, second, _ := strings.Cut(k.Parts[0], "x")
+	slice, badSlice := strconv.ParseInt(first, 10, 64)
+	size, badSize := strconv.ParseInt(second, 10, 64)
+	exact := fmt.Sprintf("%dx%d", slice, size) == k.Parts[0]
+	return slice, size, badSlice == nil && badSize == nil && exact && slice >= 1000 && slice <= 86_400_000_000 &&
+		size >= 1 && size <= 1000
+}
 
 // IsID reports whether the key holds what a budget was charged for one of its ids. ParseKey returns it with false: it
 // is not a limiter of its own, the ring is.

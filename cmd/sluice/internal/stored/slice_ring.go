@@ -8,15 +8,16 @@ import (
 	"github.com/sluice-redis/sluice/internal/layout"
 )
 
-// Ring is the header of a slice_ring.
+// Ring is the header of a window of a slice_ring.
 type Ring = layout.Ring
 
-// ringProbe reads the header, then the cell of the first slice that the longest window covers now.
+// ringProbe reads the header, and if the window has moved, the cell of its oldest slice.
 type ringProbe struct {
-	header  *redis.StringCmd
-	first   *redis.StringCmd
-	longest layout.Section
-	now     int64
+	slice, size int64
+	header      *redis.StringCmd
+	oldest      *redis.StringCmd
+	ring        *Ring
+	now         int64
 }
 
 func (p *ringProbe) ask(ctx context.Context, pipe redis.Pipeliner, key string) {
@@ -27,31 +28,32 @@ func (p *ringProbe) read(s *Summary) bool {
 	if s.failed(p.header) || p.header.Val() == "" {
 		return false
 	}
-	s.Exists = true
-	ring, err := layout.ParseRing(p.header.Val())
+	s.Exists, s.Entries = true, p.size
+	ring, err := layout.ParseRing(p.header.Val(), p.slice, p.size)
 	if err != nil {
 		s.damaged("%v", err)
 		return false
 	}
-	p.longest, p.now = ring.Longest(), s.Now
-	for _, section := range ring.Sections {
-		s.Entries += section.Size
+	p.ring, p.now = ring, s.Now
+	s.Ring, s.Oldest, s.Newest = ring, ring.Oldest(s.Now)*ring.Slice, ring.Last
+	if ring.Empty(s.Now) {
+		return false
 	}
-	s.Ring, s.Oldest, s.Newest = ring, p.longest.Start(s.Now), ring.Last
-	return !p.longest.Left(s.Now)
+	s.Permits = ring.Held()
+	return ring.Moved(s.Now)
 }
 
 func (p *ringProbe) askMore(ctx context.Context, pipe redis.Pipeliner, key string) {
-	at := p.longest.Offset(max(p.longest.Start(p.now)/p.longest.Slice, 0))
-	p.first = pipe.GetRange(ctx, key, at, at+layout.RingCell-1)
+	at := p.ring.Offset(max(p.ring.Oldest(p.now), 0))
+	p.oldest = pipe.GetRange(ctx, key, at, at+layout.RingCell-1)
 }
 
 func (p *ringProbe) readMore(s *Summary) {
 	switch {
-	case s.failed(p.first):
-	case len(p.first.Val()) != layout.RingCell:
+	case s.failed(p.oldest):
+	case len(p.oldest.Val()) != layout.RingCell:
 		s.damaged("the ring ends early, want a cell for each of its %d slices", s.Entries)
 	default:
-		s.Permits = p.longest.Since(layout.CellTotal(p.first.Val()))
+		s.Permits = p.ring.Since(layout.CellTotal(p.oldest.Val()))
 	}
 }

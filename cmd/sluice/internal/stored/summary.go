@@ -70,7 +70,10 @@ func probeOf(key Key) probe {
 	case "zl1":
 		return &zsetProbe{}
 	case sliceRing:
-		return &ringProbe{}
+		if slice, size, ok := key.Window(); ok {
+			return &ringProbe{slice: slice, size: size}
+		}
+		return nil
 	case "gcra1":
 		return &bucketProbe{}
 	case "cc1":
