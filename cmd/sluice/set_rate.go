@@ -77,8 +77,7 @@ var errNoBucket = errors.New("only a token_bucket reads a rate from Redis; nothi
 
 // wantBucket refuses a subject with state of another script and no permits of a token_bucket. If no rate is stored for
 // the subject, so it does with all subjects of the limiter on the server together, and if nothing is stored of them,
-// unless the limiter is new. A rate alone proves nothing, because set-rate may have written it. Where only that is
-// stored for the subject, its other keys are looked for.
+// unless the limiter is new. A rate alone proves nothing, because set-rate may have written it.
 func (a app) wantBucket(ctx context.Context, rdb *redis.Client, begin, limiter string, known, isNew bool) error {
 	other, bucket := "", false
 	add := func(keys []string) error {
@@ -93,17 +92,13 @@ func (a app) wantBucket(ctx context.Context, rdb *redis.Client, begin, limiter s
 		}
 		return nil
 	}
-	for _, state := range append(namesOf(sluice.All(), stored.CodeOf), "tb1:all") {
-		if n, err := rdb.Exists(ctx, begin+state).Result(); err != nil {
-			return fmt.Errorf("asking %s: %w", rdb.Options().Addr, err)
-		} else if n > 0 {
-			_ = add([]string{begin + state})
-		}
+	patterns := []string{globEscape.Replace(begin) + "*"} // only callers know all parts of a key
+	if !known {
+		patterns = append(patterns, limiter)
 	}
-	if other == "" && !bucket { // the keys of a slice_ring name its windows, which only callers know
-		pattern := limiter
-		if known {
-			pattern = globEscape.Replace(begin) + "*"
+	for _, pattern := range patterns {
+		if other != "" || bucket {
+			break
 		}
 		all := scan{pattern: pattern, page: searchPage, share: searchShare, status: newScreen(a.stderr)}
 		if _, err := all.run(ctx, rdb, add); err != nil {
