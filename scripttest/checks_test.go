@@ -169,15 +169,6 @@ func (tab table) checkTimeline(tl timeline, where string, start func(testing.TB,
 	}}
 }
 
-// sub is t.Run where t can.
-func sub(t testing.TB, name string, test func(t testing.TB)) {
-	if real, ok := t.(*testing.T); ok {
-		real.Run(name, func(t *testing.T) { test(t) })
-	} else {
-		test(t)
-	}
-}
-
 // The struct library does what it can do where it is there: by hand it takes more instructions.
 func (tab table) checkPacksWithStruct(t testing.TB) {
 	grant, look := "1000 10s 0 1 0", "1000 10s 0 0 0"
