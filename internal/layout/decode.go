@@ -1,11 +1,10 @@
 package layout
 
 import (
-	"cmp"
 	"encoding/binary"
 	"fmt"
-	"slices"
 	"strconv"
+	"strings"
 )
 
 // MaxTime is the latest time that the scripts accept, in microseconds since 1970.
@@ -36,11 +35,11 @@ type Bucket struct {
 	Widest  int64 // widest window of the grants that had not drained then
 }
 
-// bucketSlack is how far the clock may be behind the last grant in addition to the widest window; microseconds.
-const bucketSlack = 60_000_000
+// slack is how far the clock may be behind the last grant in addition to the widest window; microseconds.
+const slack = 60_000_000
 
 // Void reports whether the scripts ignore the bucket, because it was written too far ahead of the clock.
-func (b Bucket) Void(now int64) bool { return now < b.Written-b.Widest-bucketSlack }
+func (b Bucket) Void(now int64) bool { return now < b.Written-b.Widest-slack }
 
 // Backlog returns how long it takes until the bucket is full, in microseconds.
 func (b Bucket) Backlog(now int64) int64 {
@@ -82,90 +81,59 @@ func bigEndian(bytes string) (n int64) {
 	return n
 }
 
-// Ring is the header of a slice_ring.
+// Ring is a slice_ring: it counts the permits of one window by slices of time.
 type Ring struct {
-	Last     int64     `json:"last"`     // when the last permits were granted
-	Sections []Section `json:"sections"` // one for each window
-}
-
-// Section counts the permits of a window by slices of time.
-type Section struct {
 	Slice int64 `json:"slice"` // length of a slice in microseconds
 	Size  int64 `json:"size"`  // slices of the window, the current one included
-	last  int64 // number of the last slice that was written: its start / Slice
-	total int64 // permits granted so far, modulo 2^44
-	from  int64 // where its cells begin
+	Last  int64 `json:"last"`  // when the last charge was made
+	text  string
 }
 
-// The lengths of a ring's parts in bytes.
-const (
-	RingHeader = ringFixed + maxSections*ringSection // at most
-	RingCell   = 7
+// RingBytes is the length of the longest ring.
+const RingBytes = ringHeader + 1000*ringCell
 
-	ringFixed   = 14
-	ringSection = 20
-)
+const ringHeader, ringCell = 19, 6
 
-const (
-	ringWrap    = 1 << 44 // of totals
-	maxSections = 8
-	maxSlices   = 10000
-)
-
-// CellTotal decodes the total of a cell: its upper 44 bits. The lower 12 name the next slice with permits.
-func CellTotal(cell string) int64 { return bigEndian(cell[:6]) >> 4 }
-
-// ParseRing decodes the header, of which there may be more bytes.
-func ParseRing(header string) (*Ring, error) {
-	n := 0
-	if header != "" {
-		n = int(header[0])
-	}
-	from := ringFixed + n*ringSection
-	if n < 1 || n > maxSections || len(header) < from {
-		return nil, fmt.Errorf("it holds %d bytes, want those of 1 to %d windows", len(header), maxSections)
-	}
-	r := &Ring{Last: bigEndian(header[1:8]), Sections: make([]Section, n)}
-	for i := range r.Sections {
-		h := header[ringFixed+i*ringSection:]
-		s := Section{Slice: bigEndian(h[:5]), Size: bigEndian(h[5:7]), from: int64(from)}
-		if s.Slice < 1000 || s.Slice > 86_400_000_000 || s.Size < 1 || s.Size > maxSlices || r.Last > MaxTime {
-			return nil, fmt.Errorf("it holds a window of %d slices of %d us, want up to %d slices", s.Size, s.Slice, maxSlices)
-		}
-		s.last, s.total = r.Last/s.Slice, bigEndian(header[8:14])+bigEndian(h[7:13])
-		r.Sections[i], from = s, from+int(RingCell*s.Size)
-	}
-	return r, nil
+// ParseWindow reads the last part of a ring's key: <slice>x<size>.
+func ParseWindow(part string) (slice, size int64, ok bool) {
+	a, b, _ := strings.Cut(part, "x")
+	slice, _ = strconv.ParseInt(a, 10, 64)
+	size, _ = strconv.ParseInt(b, 10, 64)
+	ok = slice >= 1000 && slice <= 86_400_000_000 && size >= 1 && size <= 1000
+	return slice, size, ok && part == fmt.Sprintf("%dx%d", slice, size)
 }
 
-// Longest returns the section of the longest window.
-func (r Ring) Longest() Section {
-	return slices.MaxFunc(r.Sections, func(a, b Section) int { return cmp.Compare(a.Span(), b.Span()) })
+// ParseRing decodes a ring. part is the last part of its key.
+func ParseRing(part, text string) (*Ring, error) {
+	slice, size, ok := ParseWindow(part)
+	if want := ringHeader + ringCell*size; !ok || int64(len(text)) < want {
+		return nil, fmt.Errorf("it holds %d bytes, want the %d of %d slices", len(text), want, size)
+	}
+	return &Ring{slice, size, bigEndian(text[:7]), text}, nil
 }
 
-// Span is how long a permit counts in the section, at most, in microseconds.
-func (s Section) Span() int64 { return s.Slice * s.Size }
+// Span is how long a permit counts, at most, in microseconds.
+func (r Ring) Span() int64 { return r.Slice * r.Size }
 
-// Current returns the number of the current slice: that of now, but never before the last one written.
-func (s Section) Current(now int64) int64 { return max(now/s.Slice, s.last) }
+// Current returns the number of the current slice. A clock behind the last charge stands still there.
+func (r Ring) Current(now int64) int64 { return max(now, r.Last) / r.Slice }
 
-// Left reports whether all permits have left the section.
-func (s Section) Left(now int64) bool { return s.Current(now)-s.last >= s.Size }
+// Count returns what the window holds: nothing if the last charge was written too far ahead of the clock.
+func (r Ring) Count(now int64) int64 {
+	if r.Last-now > r.Span()+slack {
+		return 0
+	}
+	return r.Since(r.Current(now) - r.Size + 1)
+}
 
-// Start returns the first time that the section covers.
-func (s Section) Start(now int64) int64 { return (s.Current(now) - s.Size + 1) * s.Slice }
-
-// Last returns the number of the last slice that was written.
-func (s Section) Last() int64 { return s.last }
-
-// Offset returns the position of a slice's cell in the string. The cell holds the total before the slice.
-func (s Section) Offset(slice int64) int64 { return s.from + RingCell*(slice%s.Size) }
-
-// End returns the position behind the cells of the section.
-func (s Section) End() int64 { return s.from + RingCell*s.Size }
-
-// Since returns how many permits were granted after the total was before.
-func (s Section) Since(before int64) int64 { return ((s.total-before)%ringWrap + ringWrap) % ringWrap }
+// Since returns what was charged in a slice, at most Size-1 before the last one that was charged, and in those after it.
+func (r Ring) Since(slice int64) int64 {
+	if slice > r.Last/r.Slice {
+		return 0
+	}
+	cell := r.text[ringHeader+ringCell*(slice%r.Size):]
+	return (bigEndian(r.text[7:13]) - bigEndian(cell[:ringCell])) & (1<<48 - 1)
+}
 
 // Grant is an entry of a token_bucket: permits granted for a time.
 type Grant struct {
@@ -189,9 +157,9 @@ func ParseGrant(packed string) (Grant, error) {
 // ParseBudget reads what budget and budget_settle store of an id: how many permits were charged, and whether they are
 // settled.
 func ParseBudget(packed string) (permits int64, settled, ok bool) {
-	if len(packed) != 11 {
+	if len(packed) < 11 || len(packed)%7 != 4 {
 		return 0, false, false
 	}
-	state := bigEndian(packed[7:])
-	return state / 2, state%2 == 1, true
+	state := bigEndian(packed[7:11])
+	return state / 2, state%2 == 1, state/2 <= 1_000_000_000
 }

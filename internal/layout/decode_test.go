@@ -46,15 +46,49 @@ func TestParseBudget(t *testing.T) {
 		permits     int64
 		settled, ok bool
 	}{
-		{Budget(7, 0, false), 0, false, true},
+		{Budget(7, 0, false, 1000, 60), 0, false, true},
 		{Budget(7, 3, true), 3, true, true},
 		{Budget(1<<48-1, 1e9, true), 1e9, true, true},
 		{packed: Budget(7, 3, true)[1:]},
+		{Budget(7, 1e9+1, false), 1e9 + 1, false, false},
 		{packed: Budget(7, 3, true) + "x"},
 	} {
 		permits, settled, ok := ParseBudget(test.packed)
 		if permits != test.permits || settled != test.settled || ok != test.ok {
 			t.Errorf("%x: %d, %t, %t", test.packed, permits, settled, ok)
+		}
+	}
+}
+
+func TestParseWindow(t *testing.T) {
+	for part, want := range map[string]bool{
+		"1000x1": true, "86400000000x1000": true, "999x1": false, "86400000001x1": false, "1000x0": false, "1000x1001": false,
+		"": false, "1000": false, "x": false, "01000x1": false, "1000x+1": false, "1000x1x": false, "1000x1 ": false,
+	} {
+		if slice, size, ok := ParseWindow(part); ok != want {
+			t.Errorf("%q: %d, %d, %t", part, slice, size, ok)
+		}
+	}
+}
+
+// TestRingOverTime has 1, 2 and 4 permits in the last three slices; the totals wrap between the first and the second.
+func TestRingOverTime(t *testing.T) {
+	const minute, last = 60_000_000, 100
+	ring, err := ParseRing("60000000x3", SliceRing(last*minute+5, 6, 1<<48-1, 0, 2, 1<<48-1)) // cells of 99, 100, 98
+	if err != nil {
+		t.Fatal(err)
+	}
+	for now, want := range map[int64]int64{
+		(last-4)*minute + 4: 0, (last-4)*minute + 5: 7, last * minute: 7, (last+1)*minute - 1: 7, (last + 1) * minute: 6,
+		(last+2)*minute + 1: 4, (last+3)*minute - 1: 4, (last + 3) * minute: 0, (last + 9) * minute: 0,
+	} {
+		if got := ring.Count(now); got != want {
+			t.Errorf("at %d: %d, want %d", now, got, want)
+		}
+	}
+	for part, text := range map[string]string{"60000000x3": SliceRing(1, 2, 3, 4, 5), "60000000": SliceRing(1, 2, 3, 4)} {
+		if ring, err := ParseRing(part, text); err == nil {
+			t.Errorf("%s: %+v", part, ring)
 		}
 	}
 }

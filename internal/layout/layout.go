@@ -3,10 +3,7 @@
 // checks no ranges, so tests can also make values that no script writes. What decodes them checks as the scripts do.
 package layout
 
-import (
-	"encoding/binary"
-	"strings"
-)
+import "encoding/binary"
 
 // Integer is the last width bytes, 1 to 8, of n in big-endian order.
 func Integer(width int, n uint64) string {
@@ -27,29 +24,26 @@ func TokenBucketEntry(at, before, permits uint64) string {
 	return Integer(8, at) + Integer(8, before) + Integer(4, permits)
 }
 
-// SliceRingHeader is what a slice_ring begins with: when the last permits were granted, how many were in all, and its
-// sections.
-func SliceRingHeader(last, total uint64, sections ...string) string {
-	return Integer(1, uint64(len(sections))) + Integer(7, last) + Integer(6, total) + strings.Join(sections, "")
+// SliceRing is a ring: when the last charge was made, the total then, that before the oldest slice of the window, and
+// the cells, which have the totals before their slices.
+func SliceRing(last, total, oldest uint64, cells ...uint64) string {
+	ring := Integer(7, last) + Integer(6, total) + Integer(6, oldest)
+	for _, before := range cells {
+		ring += Integer(6, before)
+	}
+	return ring
 }
 
-// SliceRingSection is the header of a section: the length of a slice in microseconds, the number of slices, how much
-// its own total is above that of the ring, and the cell of the oldest slice of the window.
-func SliceRingSection(slice, size, shift uint64, first string) string {
-	return Integer(5, slice) + Integer(2, size) + Integer(6, shift) + first
-}
-
-// SliceRingCell is the cell of one slice: the total before it, and the first slice, from this one on, in which permits
-// were granted. Only the last 12 bits of that slice's number are stored.
-func SliceRingCell(total, link uint64) string {
-	return Integer(7, total<<12|link%4096)
-}
-
-// Budget is what budget and budget_settle store of an id: when it was charged, and how many permits were.
-func Budget(at, permits uint64, settled bool) string {
+// Budget is what budget and budget_settle store of an id: when it was charged, how many permits were and, until it is
+// settled, slice and size of each window.
+func Budget(at, permits uint64, settled bool, windows ...uint64) string {
 	state := 2 * permits
 	if settled {
 		state++
 	}
-	return Integer(7, at) + Integer(4, state)
+	id := Integer(7, at) + Integer(4, state)
+	for i, n := range windows {
+		id += Integer(5-3*(i%2), n)
+	}
+	return id
 }
