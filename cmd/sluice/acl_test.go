@@ -74,10 +74,9 @@ func TestServerACLFile(t *testing.T) {
 var leastCalls = map[string]string{
 	"budget_v1": "60000000 1 1000000 61 3", "budget_settle_v1": "60000000 2 1 1000000 61", "gcra_v1": "3 60000000 3 1 0",
 	"gcra_many_v1": "3 60000000 3 1 0", "list_log_v1": "3 60000000 1 0", "list_log_many_v1": "3 60000000 1 0",
-	"slice_ring_v1": "1 1000000 61 3", "slice_ring_many_v1": "1 1000000 61 3", "token_bucket_v1": "3 60000000 0 1 0",
-	"slice_ring_report_v1": "1 1 1000000 61 3", "slice_ring_report_many_v1": "1 1 1000000 61 3",
+	"slice_ring_v1": "1 1 1000000 61 3", "slice_ring_many_v1": "1 1 1000000 61 3", "token_bucket_v1": "3 60000000 0 1 0",
 	"token_bucket_set_v1": "3 60000000 0", "zset_log_v1": "3 60000000 1 0 id", "concurrency_v1": "3 60000000 0 id",
-	"slice_ring_return_v1": "4102444800000000 1", "list_log_return_v1": "4102444800000000 1",
+	"slice_ring_return_v1": "4102444800000000 1 1000000 61", "list_log_return_v1": "4102444800000000 1",
 	"zset_log_return_v1": "id 1", "concurrency_release_v1": "id",
 }
 
@@ -92,7 +91,8 @@ func TestServerACL(t *testing.T) {
 		sluiceDone(t, nil, "verify"+as)
 	}
 	use, look := clientAs(t, master.Addr, "sluice-use", "pw"), clientAs(t, master.Addr, "sluice-look", "pw")
-	places := strings.NewReplacer("<prefix>", "sluice", "<limiter>", "try", "<subject>", "demo", "<client>", "cli")
+	places := strings.NewReplacer("<prefix>", "sluice", "<limiter>", "try", "<subject>", "demo", "<client>", "cli",
+		"<slice>x<size>", "1000000x61")
 	for _, script := range sluice.All() {
 		args, found := leastCalls[fullName(script)]
 		if !found {

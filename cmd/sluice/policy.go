@@ -97,12 +97,11 @@ func (a app) policyCheck(_ context.Context, args []string) error {
 
 // checked prints what a limit is.
 func (s screen) checked(server *replay.Server, p *policy.Policy) error {
-	key, keyErr := keyUnder(server, sampleOf(p))
-	counts, cells, err := countsOf(server, p)
+	keys, keyErr := keysUnder(server, sampleOf(p))
+	counts, ring, err := countsOf(server, p)
 	if err := errors.Join(keyErr, err); err != nil {
 		return err
 	}
-	memory := memoryOf(p, cells)
 	mode := string(p.Mode)
 	if p.Mode == policy.Shadow {
 		mode += ": a denial is only reported"
@@ -110,29 +109,25 @@ func (s screen) checked(server *replay.Server, p *policy.Policy) error {
 	s.printf("%s\n", s.paint(bold, p.Name))
 	s.fact("when", p.When)
 	s.fact("mode", mode)
-	s.fact("key", key)
-	name := "rates"
-	for _, rates := range ratesOf(p) {
-		s.fact(name, rates)
-		name = ""
-	}
+	s.facts("key", keys)
+	s.facts("rates", ratesOf(p))
 	s.fact("plan", p.Plan)
 	s.fact("script", scriptReason(p))
 	s.fact("counts", counts)
-	s.fact("memory", memory)
+	s.fact("memory", memoryOf(p, ring))
 	s.fact("empty", string(p.Empty))
 	s.fact("cost", p.Cost)
 	s.fact("count", p.Count)
 	s.fact("fail", p.Fail.String())
-	name = "overrides"
+	var overrides []string
 	for _, o := range p.Overrides {
 		text := o.Subject + ": " + overrideText(o)
 		if !o.Active(time.Now()) {
 			text += ": it has ended, and can be removed"
 		}
-		s.fact(name, text)
-		name = ""
+		overrides = append(overrides, text)
 	}
+	s.facts("overrides", overrides)
 	return nil
 }
 
@@ -152,6 +147,14 @@ func (s screen) fact(name, text string) {
 	}
 }
 
+// facts prints a line of a limit for each text, the name on the first.
+func (s screen) facts(name string, texts []string) {
+	for _, text := range texts {
+		s.fact(name, text)
+		name = ""
+	}
+}
+
 // sampleOf is a match of a policy, with its expressions for the key.
 func sampleOf(p *policy.Policy) policy.Match {
 	m := policy.Match{Policy: p, Rates: p.Rates, Cost: 1, Subject: "<" + strings.Join(p.By, "|") + ">"}
@@ -163,15 +166,15 @@ func sampleOf(p *policy.Policy) policy.Match {
 	return m
 }
 
-// keyUnder returns the key of a match in Redis. It is "" if all rates are 0, because then Redis is not asked.
-func keyUnder(server *replay.Server, m policy.Match) (string, error) {
+// keysUnder returns the keys of a match in Redis; none if all rates are 0, because then Redis is not asked.
+func keysUnder(server *replay.Server, m policy.Match) ([]string, error) {
 	if m.Rates[0].Permits == 0 {
-		return "none: the rate is 0", nil
+		return []string{"none: the rate is 0"}, nil
 	}
 	if _, err := m.Limiter(server.Limits()).Peek(context.Background(), m.Subject); err != nil {
-		return "", err
+		return nil, err
 	}
-	return server.Last().Keys[0], nil
+	return server.Last().Keys, nil
 }
 
 // ratesOf is the rates of a policy, a line for each plan.
@@ -213,7 +216,7 @@ const (
 	smallMember  = 41   // zset_log, up to 128 permits
 	memberBytes  = 129  // zset_log, more permits
 	smallMembers = 128
-	sliceBytes   = 7
+	sliceBytes   = 6
 )
 
 // plansOf are the rates of each plan.
@@ -227,8 +230,8 @@ func plansOf(p *policy.Policy) (plans [][]loader.Limit) {
 	return plans
 }
 
-// memoryOf says how much Redis a subject may take. cells are those of a slice_ring.
-func memoryOf(p *policy.Policy, cells int64) string {
+// memoryOf says how much Redis a subject may take. ring is what countsOf returns.
+func memoryOf(p *policy.Policy, ring int64) string {
 	most := int64(0)
 	for _, rate := range slices.Concat(plansOf(p)...) {
 		most = max(most, rate.Permits)
@@ -242,13 +245,13 @@ func memoryOf(p *policy.Policy, cells int64) string {
 			bytes = keyBytes + most*memberBytes
 		}
 	case "slice_ring":
-		bytes += sliceBytes * cells
+		bytes = max(bytes, ring)
 	}
 	return "about " + size(bytes) + " of Redis for each key"
 }
 
-// countsOf says of a slice_ring how long a permit counts in each window, and how many slices a plan has at most.
-func countsOf(server *replay.Server, p *policy.Policy) (text string, cells int64, err error) {
+// countsOf says of a slice_ring how long a permit counts in each window, and how many bytes the windows of a plan take.
+func countsOf(server *replay.Server, p *policy.Policy) (text string, bytes int64, err error) {
 	if p.Script != "slice_ring" {
 		return "", 0, nil
 	}
@@ -259,25 +262,25 @@ func countsOf(server *replay.Server, p *policy.Policy) (text string, cells int64
 		}
 		m := sampleOf(p)
 		m.Rates = rates
-		if _, err := keyUnder(server, m); err != nil {
+		if _, err := keysUnder(server, m); err != nil {
 			return "", 0, err
 		}
 		sum := int64(0)
 		for i, rate := range rates {
-			us, sliceErr := strconv.ParseInt(server.Last().Args[1+3*i], 10, 64)
-			n, sizeErr := strconv.ParseInt(server.Last().Args[2+3*i], 10, 64)
+			slice, sliceErr := strconv.ParseInt(server.Last().Args[2+3*i], 10, 64)
+			n, sizeErr := strconv.ParseInt(server.Last().Args[3+3*i], 10, 64)
 			if err := errors.Join(sliceErr, sizeErr); err != nil {
 				return "", 0, err
 			}
-			window := windowText(rate.Window) + " up to " + windowText(time.Duration(us*n)*time.Microsecond)
+			window := windowText(rate.Window) + " up to " + windowText(micros(slice*n))
 			if !slices.Contains(windows, window) {
 				windows = append(windows, window)
 			}
-			sum += n
+			sum += keyBytes + sliceBytes*n
 		}
-		cells = max(cells, sum)
+		bytes = max(bytes, sum)
 	}
-	return strings.Join(windows, ", "), cells, nil
+	return strings.Join(windows, ", "), bytes, nil
 }
 
 // size is a number of bytes as text.

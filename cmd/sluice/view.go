@@ -12,7 +12,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sluice-redis/sluice/cmd/sluice/internal/stored"
-	"github.com/sluice-redis/sluice/internal/layout"
 	"github.com/sluice-redis/sluice/loader"
 )
 
@@ -61,11 +60,10 @@ type view struct {
 	assumed    string // the limits that were asked with, and where they come from
 	fromTTL    int64  // the window of the newest permit; 0: not known
 	windowFrom string
-	widest     int64    // of a gcra: see stored.Bucket
-	windows    []string // of a ring, as the reply says
-	used       bool     // the limits were used
-	wanted     string   // the flags with which what is left would be known
-	lacks      error    // what inspect could not find out
+	widest     int64  // of a gcra: see stored.Bucket
+	used       bool   // the limits were used
+	wanted     string // the flags with which what is left would be known
+	lacks      error  // what inspect could not find out
 }
 
 // views reads keys on their server.
@@ -149,7 +147,7 @@ func (f inspectFlags) measure(ctx context.Context, rdb *redis.Client, v *view, s
 	}
 	switch {
 	case s.Ring != nil:
-		v.Window, v.windowFrom = s.Ring.Longest().Span(), "the longest of the ring"
+		v.Window, v.windowFrom = s.Ring.Span(), fmt.Sprintf("%d slices of %s", s.Ring.Size, windowText(micros(s.Ring.Slice)))
 	case s.Damage != "" || s.Bucket != nil || s.Config != nil || s.Slots != nil:
 	case v.Config != nil:
 		v.Window, v.windowFrom = v.Config.Interval, "the stored interval"
@@ -213,6 +211,14 @@ func (f inspectFlags) look(ctx context.Context, rdb *redis.Client, v *view, key 
 		v.used, v.Doubts = true, []string{"the policy file has " + f.script + ", which does not read this key"}
 		return nil
 	}
+	if v.Ring != nil { // of the limits, that of its window
+		others := func(limit loader.Limit) bool { return !key.Counts(limit.Window.Microseconds()) }
+		given := f.limits
+		f.limits = slices.DeleteFunc(slices.Clone(given), others)
+		if len(f.limits) == 0 && len(given) > 0 && f.from == "" && v.State == stateLive {
+			v.Doubts = []string{"no --limit has this window, which may refuse"}
+		}
+	}
 	keys, args := f.lookArgs(v, key)
 	if args == nil {
 		return nil
@@ -225,7 +231,7 @@ func (f inspectFlags) look(ctx context.Context, rdb *redis.Client, v *view, key 
 	switch {
 	case err != nil && strings.HasPrefix(err.Error(), "NOSCRIPT"):
 		err = fmt.Errorf("what is left: %w", loader.ErrNotLoaded)
-	case err == nil && len(reply) < 5, err == nil && key.IsRing() && len(reply) < 5+len(f.limits):
+	case err == nil && len(reply) < 5:
 		err = fmt.Errorf("the script replied with %d integers", len(reply))
 	}
 	if err != nil {
@@ -234,9 +240,6 @@ func (f inspectFlags) look(ctx context.Context, rdb *redis.Client, v *view, key 
 	}
 	f.doubt(v, key)
 	v.Left = map[string]int64{"remaining": reply[1], "wait": reply[2], "reset_after": reply[3]}
-	if key.IsRing() {
-		f.addWindows(v, reply[5:])
-	}
 	return nil
 }
 
@@ -254,9 +257,12 @@ func (f inspectFlags) lookArgs(v *view, key stored.Key) (keys []string, args []a
 	isWindow, window := one.Window > 0, one.Window.Microseconds()
 	switch key.Code {
 	case "sr1":
-		v.wanted = "--limit 100/1m --limit 1000/1h"
-		if v.Ring != nil && (len(f.limits) > 1 || isWindow) {
-			args = f.ringArgs(v)
+		v.wanted = "--limit N/" + windowText(micros((v.Ring.Size-1)*v.Ring.Slice))
+		if f.from != "" {
+			v.wanted = "" // the file names all windows; this one is from before
+		}
+		if isWindow {
+			args = []any{0, 0, v.Ring.Slice, v.Ring.Size, one.Permits}
 		}
 	case "gcra1":
 		v.wanted = "--limit 10/1s --burst 20"
@@ -294,26 +300,8 @@ func bucketArgs(v *view, key stored.Key) (keys []string, args []any) {
 	return keys, []any{v.Config.Rate, v.Config.Interval, scope, 0, 0}
 }
 
-// ringArgs are the arguments of a slice_ring: to a window belongs the section that is as long as it, and a slice
-// longer. If there is none, the window gets the slices of the longest.
-func (f inspectFlags) ringArgs(v *view) []any {
-	args := []any{0}
-	for _, limit := range f.limits {
-		window := limit.Window.Microseconds()
-		s := v.Ring.Longest()
-		s.Size = min((window+s.Slice-1)/s.Slice+1, 10000)
-		if at := slices.IndexFunc(v.Ring.Sections, sectionOf(window)); at >= 0 {
-			s = v.Ring.Sections[at]
-		}
-		args = append(args, s.Slice, s.Size, limit.Permits)
-	}
-	return args
-}
-
-// sectionOf reports whether a section counts a window of so many microseconds.
-func sectionOf(window int64) func(layout.Section) bool {
-	return func(s layout.Section) bool { return (window+s.Slice-1)/s.Slice+1 == s.Size }
-}
+// micros is a number of microseconds.
+func micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
 
 // doubt says what is assumed of the limits, and how they differ from what the last grants left.
 func (f inspectFlags) doubt(v *view, key stored.Key) {
@@ -327,36 +315,12 @@ func (f inspectFlags) doubt(v *view, key stored.Key) {
 	}
 	v.assumed += ", " + cmp.Or(f.from, "as given") + ": Redis does not store it"
 	switch {
-	case key.IsRing():
-		return // addWindows knows the windows
+	case v.Ring != nil: // its window is that of the limit
 	case v.Limit > 0 && v.Limit != limit && f.from == "": // gcra; an override changes the limit too
 		v.Doubts = append(v.Doubts, fmt.Sprintf("the newest grant was made under a limit of %d", v.Limit))
 	case v.widest > 0 && v.widest != window:
 		v.Doubts = append(v.Doubts, "the bucket counts a window of "+length(v.widest))
 	case v.fromTTL > 0 && (v.fromTTL-window > 5000 || window-v.fromTTL > 5000):
 		v.Doubts = append(v.Doubts, "the newest permit is kept for "+length(v.fromTTL)+", by the TTL")
-	}
-}
-
-// addWindows says what each window of a ring holds, and whether the ring has others.
-func (f inspectFlags) addWindows(v *view, counts []int64) {
-	others := slices.Clone(v.Ring.Sections)
-	for i, limit := range f.limits {
-		text := fmt.Sprintf("window %s: %d of %d", windowText(limit.Window), counts[i], limit.Permits)
-		if counts[i] >= limit.Permits {
-			text += ": this one refuses"
-		}
-		v.windows = append(v.windows, text)
-		v.Left[fmt.Sprint("count_", i+1)] = counts[i]
-		if !slices.ContainsFunc(v.Ring.Sections, sectionOf(limit.Window.Microseconds())) {
-			v.Doubts = append(v.Doubts, "the ring does not count "+windowText(limit.Window))
-		}
-		others = slices.DeleteFunc(others, sectionOf(limit.Window.Microseconds()))
-	}
-	for _, s := range others {
-		window := time.Duration((s.Size-1)*s.Slice) * time.Microsecond
-		if f.from == "" { // a policy file names all of them, and the ring may still have others from before
-			v.Doubts = append(v.Doubts, "the ring has another window, which may refuse: add --limit N/"+windowText(window))
-		}
 	}
 }

@@ -25,12 +25,6 @@ func (s screen) view(v view) {
 	if v.Config != nil {
 		line("rate", configText(*v.Config))
 	}
-	if v.Ring != nil {
-		for _, s := range v.Ring.Sections {
-			line("counts", fmt.Sprintf("for %s, in %d slices of %s", windowText(time.Duration(s.Span())*time.Microsecond), s.Size,
-				windowText(time.Duration(s.Slice)*time.Microsecond)))
-		}
-	}
 	if v.Window > 0 {
 		line("window", length(v.Window)+", "+v.windowFrom)
 	}
@@ -72,8 +66,6 @@ func (v view) permitsText() string {
 	switch {
 	case v.State != stateLive && v.State != stateIdle || v.Permits == 0 || v.Full > 0:
 		return ""
-	case v.Ring != nil:
-		return fmt.Sprintf("%d in the ring", v.Permits)
 	case v.Window > 0:
 		return fmt.Sprintf("%d live, of %d stored", v.Live, v.Permits)
 	}
@@ -116,10 +108,10 @@ func (s screen) left(v view, line func(name string, text any)) {
 		}
 		return
 	}
-	for _, window := range v.windows {
-		line("", window)
-	}
 	what := "permit"
+	if v.Ring != nil {
+		what = "permit in this window"
+	}
 	if v.Holders != nil || strings.HasPrefix(v.Script, "concurrency") {
 		what = "slot"
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/sluice-redis/sluice"
+	"github.com/sluice-redis/sluice/internal/layout"
 )
 
 // Key is a limiter's key in parts: <prefix>:<limiter>:{<subject>}:<code>[:<part>]...
@@ -16,7 +17,7 @@ type Key struct {
 	Limiter string
 	Subject string   // as the caller named it, with %XX decoded
 	Code    string   // script and layout number, such as "ll1"
-	Parts   []string // tb1: "all", or "by" and the client
+	Parts   []string // tb1: "all", or "by" and the client; sr1: "<slice>x<size>"
 }
 
 // ParseKey parses a key. It returns false if none of our scripts has such keys.
@@ -59,11 +60,17 @@ func (k Key) Client() string {
 	return ""
 }
 
-// IsRing reports whether the key holds a ring of slices.
-func (k Key) IsRing() bool { return k.Code == sliceRing }
+// Counts reports whether the key holds a ring of a window of so many microseconds. A ring has a slice more.
+func (k Key) Counts(window int64) bool {
+	if k.Code != sliceRing || window == 0 {
+		return false
+	}
+	slice, size, _ := layout.ParseWindow(k.Parts[0])
+	return (window+slice-1)/slice+1 == size
+}
 
 // IsID reports whether the key holds what a budget was charged for one of its ids. ParseKey returns it with false: it
-// is not a limiter of its own, the ring is.
+// is not a limiter of its own, the rings are.
 func (k Key) IsID() bool { return k.Code == budgetID }
 
 // IsConfig reports whether the key holds only a rate. Its permits are in other keys.
@@ -101,7 +108,7 @@ func (k Key) Script() (newest sluice.Script, found bool) {
 	return newest, found
 }
 
-// Limits reports whether a script decides by keys of its own. budget decides by the ring of slice_ring.
+// Limits reports whether a script decides by keys of its own. budget decides by the rings of slice_ring.
 func Limits(script sluice.Script) bool {
 	another := func(key sluice.Key) bool { return codeOf(key) != CodeOf(script) }
 	return Decides(script) && !slices.ContainsFunc(script.Keys, another)

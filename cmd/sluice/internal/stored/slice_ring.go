@@ -8,50 +8,31 @@ import (
 	"github.com/sluice-redis/sluice/internal/layout"
 )
 
-// Ring is the header of a slice_ring.
+// Ring is a slice_ring, of one window.
 type Ring = layout.Ring
 
-// ringProbe reads the header, then the cell of the first slice that the longest window covers now.
+// ringProbe reads a ring: 1.2 KB for a window of 200 slices.
 type ringProbe struct {
-	header  *redis.StringCmd
-	first   *redis.StringCmd
-	longest layout.Section
-	now     int64
+	one
+	window string // the last part of the key
+	text   *redis.StringCmd
 }
 
 func (p *ringProbe) ask(ctx context.Context, pipe redis.Pipeliner, key string) {
-	p.header = pipe.GetRange(ctx, key, 0, layout.RingHeader-1)
+	p.text = pipe.GetRange(ctx, key, 0, layout.RingBytes-1)
 }
 
 func (p *ringProbe) read(s *Summary) bool {
-	if s.failed(p.header) || p.header.Val() == "" {
+	if s.failed(p.text) || p.text.Val() == "" {
 		return false
 	}
 	s.Exists = true
-	ring, err := layout.ParseRing(p.header.Val())
+	ring, err := layout.ParseRing(p.window, p.text.Val())
 	if err != nil {
 		s.damaged("%v", err)
 		return false
 	}
-	p.longest, p.now = ring.Longest(), s.Now
-	for _, section := range ring.Sections {
-		s.Entries += section.Size
-	}
-	s.Ring, s.Oldest, s.Newest = ring, p.longest.Start(s.Now), ring.Last
-	return !p.longest.Left(s.Now)
-}
-
-func (p *ringProbe) askMore(ctx context.Context, pipe redis.Pipeliner, key string) {
-	at := p.longest.Offset(max(p.longest.Start(p.now)/p.longest.Slice, 0))
-	p.first = pipe.GetRange(ctx, key, at, at+layout.RingCell-1)
-}
-
-func (p *ringProbe) readMore(s *Summary) {
-	switch {
-	case s.failed(p.first):
-	case len(p.first.Val()) != layout.RingCell:
-		s.damaged("the ring ends early, want a cell for each of its %d slices", s.Entries)
-	default:
-		s.Permits = p.longest.Since(layout.CellTotal(p.first.Val()))
-	}
+	s.Ring, s.Permits, s.Newest = ring, ring.Count(s.Now), ring.Last
+	s.Oldest = (ring.Current(s.Now) - ring.Size + 1) * ring.Slice
+	return false
 }
