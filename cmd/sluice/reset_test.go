@@ -151,11 +151,11 @@ func TestServerSetRateOtherScript(t *testing.T) {
 	ring := limits.SliceRing("login", []loader.Limit{loader.PerMinute(3)})
 	_, err := ring.Allow(background, "ada")
 	must(t, err)
-	const refused = `:sr1 holds a slice_ring: only a token_bucket .* nothing was written\ncure: give the subject an`
+	const refused = `:sr1:300000x201 holds a slice_ring: only a token_bucket .* nothing was written\ncure: give the subject an`
 	for _, subject := range []string{"ada", "bob"} {
 		wantText(t, runLine(env, "set-rate login "+subject+" 50/1m"), exitFailed, refused)
 	}
-	wantKeys(t, rdb, "sluice:login:{ada}:sr1")
+	wantKeys(t, rdb, "sluice:login:{ada}:sr1:300000x201")
 	for _, subject := range []string{"ada", "eve"} {
 		must(t, rdb.HSet(background, "sluice:login:{"+subject+"}:tb1", "rate", 50, "interval", 60_000_000, "scope", 0).Err())
 	}
