@@ -126,7 +126,7 @@ func (r Ring) Count(now int64) int64 {
 	return r.Since(r.Current(now) - r.Size + 1)
 }
 
-// Since returns what was charged in a slice, at most Size-1 before the last one that was charged, and in those after it.
+// Since returns what was charged in a slice and after it. The slice is at most Size-1 before the last one charged.
 func (r Ring) Since(slice int64) int64 {
 	if slice > r.Last/r.Slice {
 		return 0
