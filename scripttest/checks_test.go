@@ -80,6 +80,7 @@ func ownChecks(script *sluice.Script) []check {
 			{"waits", checkWaits},
 			{"gaps", sliceRingV1.checkRingGaps},
 			{"damaged", sliceRingV1.checkRingDamage},
+			{"bounds", sliceRingV1.checkBounds},
 			{"struct", sliceRingV1.checkPacksWithStruct},
 		},
 		&sliceRingReturnV1Script: {
@@ -145,6 +146,7 @@ func ownChecks(script *sluice.Script) []check {
 			{"later grants", sliceRingManyV1.checkLaterGrantsProlong},
 			{"gaps", sliceRingManyV1.checkRingGaps},
 			{"damaged", sliceRingManyV1.checkRingDamage},
+			{"bounds", sliceRingManyV1.checkBounds},
 			{"struct", sliceRingManyV1.checkPacksWithStruct},
 			{"most keys", sliceRingManyV1.checkMostKeys},
 		},
@@ -165,15 +167,6 @@ func (tab table) checkTimeline(tl timeline, where string, start func(testing.TB,
 			t.Error(failure)
 		}
 	}}
-}
-
-// sub is t.Run where t can.
-func sub(t testing.TB, name string, test func(t testing.TB)) {
-	if real, ok := t.(*testing.T); ok {
-		real.Run(name, func(t *testing.T) { test(t) })
-	} else {
-		test(t)
-	}
 }
 
 // The struct library does what it can do where it is there: by hand it takes more instructions.

@@ -565,3 +565,30 @@ func checkWaits(t testing.TB) {
 		t.Errorf("%d waits", waits)
 	}
 }
+
+// checkBounds: a call for as many rings of 1000 slices as there may be ends within so many instructions for each ring:
+// where they are new, behind a gap through all slices, and denied deep in each.
+func (tab table) checkBounds(t testing.TB) {
+	const instructions = 700 // for a ring, about twice what the dearest takes
+	r := scripttest.Start(t)
+	r.NeverExpire(true)
+	args := decimals(1, 0)
+	for i := range int64(8) {
+		args = append(args, decimals(1_000_008-i, 1000, 1_000_000_000)...) // the last is searched first
+	}
+	if tab.script.KeyGroup != nil {
+		tab.keys = append(tab.keys, tab.more[0])
+	}
+	keys := tab.keysOf(args)
+	script := compile(t, tab.script.File, tab.script.Source)
+	script.Budget = instructions * len(keys)
+	for _, step := range []struct{ second, permits int64 }{
+		{0, 1}, {0, 1}, {999, 1}, {1000, 999_999_998}, {1000, 1_000_000_000}, {3000, 1}, {3000, 1_000_000_000},
+	} {
+		r.SetTime(epoch + step.second*1_000_000)
+		args[0] = strconv.FormatInt(step.permits, 10)
+		if result := script.Run(r, keys, args); result.Err != nil {
+			t.Errorf("%d permits at %d s: %d instructions, %v", step.permits, step.second, result.Instructions, result.Err)
+		}
+	}
+}

@@ -100,10 +100,13 @@ func (a app) inspectSubject(ctx context.Context, f inspectFlags, of limited) err
 			unread = errReported
 		}
 	}
-	isRing := func(key stored.Key) bool { return key.Code == "sr1" }
 	for _, limit := range f.limits {
-		counts := func(key stored.Key) bool { return key.Counts(limit.Window.Microseconds()) }
-		if limit.Window > 0 && slices.ContainsFunc(keys, isRing) && !slices.ContainsFunc(keys, counts) {
+		counts := func(key stored.Key) bool {
+			slice, size, ok := key.Window()
+			return ok && stored.Ring{Slice: slice, Size: size}.Counts(limit.Window.Microseconds())
+		}
+		rings := slices.ContainsFunc(keys, stored.Key.IsRing)
+		if limit.Window > 0 && rings && !slices.ContainsFunc(keys, counts) {
 			notes = append(notes, "no slice_ring of "+windowText(limit.Window)+" is stored: that window is empty")
 		}
 	}

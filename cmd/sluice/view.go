@@ -212,7 +212,7 @@ func (f inspectFlags) look(ctx context.Context, rdb *redis.Client, v *view, key 
 		return nil
 	}
 	if v.Ring != nil { // of the limits, that of its window
-		others := func(limit loader.Limit) bool { return !key.Counts(limit.Window.Microseconds()) }
+		others := func(l loader.Limit) bool { return l.Window == 0 || !v.Ring.Counts(l.Window.Microseconds()) }
 		given := f.limits
 		f.limits = slices.DeleteFunc(slices.Clone(given), others)
 		if len(f.limits) == 0 && len(given) > 0 && f.from == "" && v.State == stateLive {

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"strconv"
-	"strings"
 )
 
 // MaxTime is the latest time that the scripts accept, in microseconds since 1970.
@@ -35,11 +34,11 @@ type Bucket struct {
 	Widest  int64 // widest window of the grants that had not drained then
 }
 
-// slack is how far the clock may be behind the last grant in addition to the widest window; microseconds.
-const slack = 60_000_000
+// bucketSlack is how far the clock may be behind the last grant in addition to the widest window; microseconds.
+const bucketSlack = 60_000_000
 
 // Void reports whether the scripts ignore the bucket, because it was written too far ahead of the clock.
-func (b Bucket) Void(now int64) bool { return now < b.Written-b.Widest-slack }
+func (b Bucket) Void(now int64) bool { return now < b.Written-b.Widest-bucketSlack }
 
 // Backlog returns how long it takes until the bucket is full, in microseconds.
 func (b Bucket) Backlog(now int64) int64 {
@@ -81,59 +80,66 @@ func bigEndian(bytes string) (n int64) {
 	return n
 }
 
-// Ring is a slice_ring: it counts the permits of one window by slices of time.
+// Ring is one window of a slice_ring, which counts permits by slices of time.
 type Ring struct {
 	Slice int64 `json:"slice"` // length of a slice in microseconds
 	Size  int64 `json:"size"`  // slices of the window, the current one included
-	Last  int64 `json:"last"`  // when the last charge was made
-	text  string
+	Last  int64 `json:"last"`  // when permits were charged last
+
+	total  int64 // permits charged so far, modulo 2^48
+	oldest int64 // total before the oldest slice of the window at Last
 }
 
-// RingBytes is the length of the longest ring.
-const RingBytes = ringHeader + 1000*ringCell
+// The lengths of a ring's parts in bytes.
+const (
+	RingHeader = 19
+	RingCell   = 6
+)
 
-const ringHeader, ringCell = 19, 6
+// ringSlack is how far the clock may be behind the last charge in addition to the window; microseconds.
+const ringSlack = 60_000_000
 
-// ParseWindow reads the last part of a ring's key: <slice>x<size>.
-func ParseWindow(part string) (slice, size int64, ok bool) {
-	a, b, _ := strings.Cut(part, "x")
-	slice, _ = strconv.ParseInt(a, 10, 64)
-	size, _ = strconv.ParseInt(b, 10, 64)
-	ok = slice >= 1000 && slice <= 86_400_000_000 && size >= 1 && size <= 1000
-	return slice, size, ok && part == fmt.Sprintf("%dx%d", slice, size)
-}
+// CellTotal decodes a cell: the total before its slice.
+func CellTotal(cell string) int64 { return bigEndian(cell[:RingCell]) }
 
-// ParseRing decodes a ring. part is the last part of its key.
-func ParseRing(part, text string) (*Ring, error) {
-	slice, size, ok := ParseWindow(part)
-	if want := ringHeader + ringCell*size; !ok || int64(len(text)) < want {
-		return nil, fmt.Errorf("it holds %d bytes, want the %d of %d slices", len(text), want, size)
+// ParseRing decodes the header of a ring with slices of this length and number. There may be more bytes.
+func ParseRing(header string, slice, size int64) (*Ring, error) {
+	if len(header) < RingHeader {
+		return nil, fmt.Errorf("it holds %d bytes, want %d and its cells", len(header), RingHeader)
 	}
-	return &Ring{slice, size, bigEndian(text[:7]), text}, nil
+	return &Ring{
+		Slice: slice, Size: size, Last: bigEndian(header[:7]), total: bigEndian(header[7:13]), oldest: bigEndian(header[13:19]),
+	}, nil
 }
 
 // Span is how long a permit counts, at most, in microseconds.
 func (r Ring) Span() int64 { return r.Slice * r.Size }
 
-// Current returns the number of the current slice. A clock behind the last charge stands still there.
+// Counts reports whether the ring counts a window of so many microseconds: its slices cover it, with one more.
+func (r Ring) Counts(window int64) bool { return (window+r.Slice-1)/r.Slice+1 == r.Size }
+
+// Current returns the number of the current slice: that of now, but never before the last charge.
 func (r Ring) Current(now int64) int64 { return max(now, r.Last) / r.Slice }
 
-// Count returns what the window holds: nothing if the last charge was written too far ahead of the clock.
-func (r Ring) Count(now int64) int64 {
-	if r.Last-now > r.Span()+slack {
-		return 0
-	}
-	return r.Since(r.Current(now) - r.Size + 1)
+// Moved reports whether slices have begun since the last charge: then a cell tells what the window holds.
+func (r Ring) Moved(now int64) bool { return r.Current(now) > r.Last/r.Slice }
+
+// Empty reports whether the window holds nothing: all has left it, or a wrong clock wrote it.
+func (r Ring) Empty(now int64) bool {
+	return r.Current(now)-r.Last/r.Slice >= r.Size || r.Last-now > r.Span()+ringSlack
 }
 
-// Since returns what was charged in a slice and after it. The slice is at most Size-1 before the last one charged.
-func (r Ring) Since(slice int64) int64 {
-	if slice > r.Last/r.Slice {
-		return 0
-	}
-	cell := r.text[ringHeader+ringCell*(slice%r.Size):]
-	return (bigEndian(r.text[7:13]) - bigEndian(cell[:ringCell])) & (1<<48 - 1)
-}
+// Oldest returns the number of the oldest slice of the window.
+func (r Ring) Oldest(now int64) int64 { return r.Current(now) - r.Size + 1 }
+
+// Offset returns the position of a slice's cell in the string.
+func (r Ring) Offset(slice int64) int64 { return RingHeader + RingCell*(slice%r.Size) }
+
+// Since returns how many permits were charged after the total was before.
+func (r Ring) Since(before int64) int64 { return (r.total - before) & (1<<48 - 1) }
+
+// Held returns what the window holds if it has not moved.
+func (r Ring) Held() int64 { return r.Since(r.oldest) }
 
 // Grant is an entry of a token_bucket: permits granted for a time.
 type Grant struct {
@@ -161,5 +167,5 @@ func ParseBudget(packed string) (permits int64, settled, ok bool) {
 		return 0, false, false
 	}
 	state := bigEndian(packed[7:11])
-	return state / 2, state%2 == 1, state/2 <= 1_000_000_000
+	return state / 2, state%2 == 1, true
 }

@@ -1,6 +1,9 @@
 package layout
 
-import "testing"
+import (
+	"fmt"
+	"testing"
+)
 
 func TestParseBucket(t *testing.T) {
 	const most = 1<<53 - 1
@@ -46,11 +49,11 @@ func TestParseBudget(t *testing.T) {
 		permits     int64
 		settled, ok bool
 	}{
-		{Budget(7, 0, false, 1000, 60), 0, false, true},
+		{Budget(7, 0, false), 0, false, true},
 		{Budget(7, 3, true), 3, true, true},
+		{Budget(7, 3, false, Window{1000, 2}, Window{1000, 3}), 3, false, true},
 		{Budget(1<<48-1, 1e9, true), 1e9, true, true},
 		{packed: Budget(7, 3, true)[1:]},
-		{Budget(7, 1e9+1, false), 1e9 + 1, false, false},
 		{packed: Budget(7, 3, true) + "x"},
 	} {
 		permits, settled, ok := ParseBudget(test.packed)
@@ -60,27 +63,24 @@ func TestParseBudget(t *testing.T) {
 	}
 }
 
-func TestParseRing(t *testing.T) {
-	for part, want := range map[string]bool{
-		"1000x1": true, "86400000000x1000": true, "999x1": false, "86400000001x1": false, "1000x0": false, "1000x1001": false,
-		"": false, "1000": false, "x": false, "01000x1": false, "1000x+1": false, "1000x1x": false, "1000x1 ": false,
+// TestRingOverTime is a ring of 3 slices of 10 us: 5 permits in the slice of 20, then 2 in that of 40.
+func TestRingOverTime(t *testing.T) {
+	r, err := ParseRing(SliceRing(45, 7, 0, 0, 5, 0), 10, 3)
+	if err != nil || r.Span() != 30 || !r.Counts(20) || !r.Counts(11) || r.Counts(21) || r.Held() != 7 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	for now, want := range map[int64]string{
+		0: "2 false false", 45: "2 false false", 50: "3 true false", 69: "4 true false", 70: "5 true true",
 	} {
-		if _, err := ParseRing(part, string(make([]byte, RingBytes))); (err == nil) != want {
-			t.Errorf("%q: %v", part, err)
+		if got := fmt.Sprint(r.Oldest(now), r.Moved(now), r.Empty(now)); got != want {
+			t.Errorf("at %d: %s, want %s", now, got, want)
 		}
 	}
-}
-
-// TestRingOverTime has 1, 2 and 4 permits in the last three slices; the totals wrap between the first and the second.
-func TestRingOverTime(t *testing.T) {
-	const minute, last = 60_000_000, 100
-	ring, _ := ParseRing("60000000x3", SliceRing(last*minute+5, 6, 1<<48-1, 0, 2, 1<<48-1)) // cells of 99, 100, 98
-	for now, want := range map[int64]int64{
-		(last-4)*minute + 4: 0, (last-4)*minute + 5: 7, last * minute: 7, (last+1)*minute - 1: 7, (last + 1) * minute: 6,
-		(last+2)*minute + 1: 4, (last+3)*minute - 1: 4, (last + 3) * minute: 0, (last + 9) * minute: 0,
-	} {
-		if got := ring.Count(now); got != want {
-			t.Errorf("at %d: %d, want %d", now, got, want)
-		}
+	ahead, _ := ParseRing(SliceRing(60_000_031, 7, 0), 10, 3)
+	if !ahead.Empty(0) || ahead.Empty(1) {
+		t.Error("a clock that is the window and 60 s behind is believed, one that is further behind is not")
+	}
+	if _, err := ParseRing("short", 10, 3); err == nil {
+		t.Error("5 bytes are no ring")
 	}
 }

@@ -24,8 +24,8 @@ func TokenBucketEntry(at, before, permits uint64) string {
 	return Integer(8, at) + Integer(8, before) + Integer(4, permits)
 }
 
-// SliceRing is a ring: when the last charge was made, the total then, that before the oldest slice of the window, and
-// the cells, which have the totals before their slices.
+// SliceRing is a ring of slice_ring: when it was charged last, the total, the total before the oldest slice of the window
+// then, and its cells: the total before the slice of each.
 func SliceRing(last, total, oldest uint64, cells ...uint64) string {
 	ring := Integer(7, last) + Integer(6, total) + Integer(6, oldest)
 	for _, before := range cells {
@@ -34,16 +34,19 @@ func SliceRing(last, total, oldest uint64, cells ...uint64) string {
 	return ring
 }
 
-// Budget is what budget and budget_settle store of an id: when it was charged, how many permits were and, until it is
-// settled, slice and size of each window.
-func Budget(at, permits uint64, settled bool, windows ...uint64) string {
+// A Window is one that was charged for an id of a budget: the length of a slice in microseconds, and its slices.
+type Window struct{ Slice, Size uint64 }
+
+// Budget is what budget and budget_settle store of an id: when it was charged, how many permits were, and until they are
+// settled the windows.
+func Budget(at, permits uint64, settled bool, windows ...Window) string {
 	state := 2 * permits
 	if settled {
 		state++
 	}
 	id := Integer(7, at) + Integer(4, state)
-	for i, n := range windows {
-		id += Integer(5-3*(i%2), n)
+	for _, w := range windows {
+		id += Integer(5, w.Slice) + Integer(2, w.Size)
 	}
 	return id
 }

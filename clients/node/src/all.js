@@ -28,9 +28,11 @@ function entryOf(part, keys) {
     throw refuse('all', 'limiter', kind, 'one that can give back: listLog, zsetLog or sliceRing');
   }
   limiter.checkNumber('all', n);
-  const [key] = limiter.keys(subject);
-  if (keys.has(key)) throw refuse(limiter.name, 'subject', subject, 'each limiter once about a subject, with the sum');
-  keys.add(key);
+  for (const key of limiter.keys(subject)) {
+    const want = 'each limiter once about a subject, with the sum';
+    if (keys.has(key)) throw refuse(limiter.name, 'subject', subject, want);
+    keys.add(key);
+  }
   return { limiter, subject, n, id: limiter.idOf() };
 }
 

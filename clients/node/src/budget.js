@@ -3,7 +3,7 @@
 const { NotReservedError, refuse, show } = require('./errors');
 const { SliceRing } = require('./limiter');
 const { integer, duration } = require('./options');
-const { argsOf, argumentOf, keysOf, scriptOf } = require('./scripts');
+const { argsOf, argumentOf, scriptOf } = require('./scripts');
 
 /** Limits a cost that is known only afterwards. It counts on the ring of a SliceRing of its name and slices. */
 class Budget extends SliceRing {
@@ -45,7 +45,7 @@ class Budget extends SliceRing {
     const bounds = { ...this.bounds(options), repeats: true };
     const args = argsOf(script, values, this.ring.groups);
     const [settled, permits] = await this.limits.caller.run(script, keys, args, bounds);
-    return { key: keys[1], settled, permits };
+    return { key: keys.at(-1), settled, permits };
   }
 
   /** A look needs no id, and is the ring's. */
@@ -56,13 +56,9 @@ class Budget extends SliceRing {
   async ask(subject, question, bounds) {
     if (question.n > 0) return super.ask(subject, question, bounds);
     const ring = scriptOf('slice_ring_v1');
-    const keys = keysOf(ring, { prefix: this.limits.prefix, name: this.name }, subject, this.values);
-    const args = argsOf(ring, { ...this.values, permits: 0 }, this.ring.groups);
-    return this.decision(await this.limits.caller.run(ring, keys, args, { ...bounds, peeks: true }), { n: 0 });
-  }
-
-  resets(key) {
-    return key.name === 'ring';
+    const args = argsOf(ring, { permits: 0, reported: 0 }, this.ring.groups);
+    const reply = await this.limits.caller.run(ring, this.rings(subject), args, { ...bounds, peeks: true });
+    return this.decision(reply, { n: 0 });
   }
 }
 // What a Budget does not have: permits without an id, and their return.

@@ -40,7 +40,7 @@ export type OnFailure = 'error' | 'open' | 'deny' | { local: number };
 export interface Limit {
   /** Permits in a window: 0 or more, up to the limiter's maximum. With 0 everything is denied without asking Redis. */
   permits: number;
-  /** 1 ms to 366 days, of rings 9999 days. */
+  /** 1 ms to 366 days, of rings 999 days. */
   window: Duration;
 }
 
@@ -100,8 +100,10 @@ export interface Decision {
   readonly countsFor?: number;
   /** Of a ring with several windows, tightest first. */
   readonly windows?: readonly WindowState[];
-  /** The key under which granted permits are counted. */
+  /** The key under which granted permits are counted, of a ring the first. */
   readonly key?: string;
+  /** Of a ring: the windows of a grant, to which giveBack() returns its permits. Slices are in microseconds. */
+  readonly rings?: readonly { readonly slice: number; readonly size: number }[];
   /** The id of the request, of a grant by zsetLog, budget or concurrency. */
   readonly id?: string;
   /** Whether onFailure decided, because Redis did not; cause says why. */

@@ -69,12 +69,13 @@ class Limiter {
   /** Gives the subject its whole limit back. */
   async reset(subject, options = {}) {
     this.check('reset', options);
-    const keys = this.keys(subject).filter((_, i) => this.resets(this.script.keys[i]));
+    const keys = this.resets(subject);
     await this.limits.caller.command(['UNLINK', ...keys], keys[0], this.bounds(options));
   }
 
-  resets() {
-    return true;
+  /** Returns the keys that reset() removes. */
+  resets(subject) {
+    return this.keys(subject);
   }
 
   /** Returns when n permits may be used. It books them, or sleeps and asks again where that is not possible. */
@@ -99,7 +100,7 @@ class Limiter {
   }
 
   keys(subject, values = this.values) {
-    return keysOf(this.script, { prefix: this.limits.prefix, name: this.name }, subject, values);
+    return keysOf(this.script, { prefix: this.limits.prefix, name: this.name }, subject, values, this.ring?.groups);
   }
 
   /** Returns the id of a call, of scripts that have one. */
@@ -141,7 +142,8 @@ class Limiter {
   /** Makes a decision of the five integers that all scripts reply. Its times are in milliseconds. */
   decision([granted, remaining, wait, resetAfter, now, ...rest], { n, id, key }) {
     const times = { wait: wait / 1e3, resetAfter: resetAfter / 1e3, now: now / 1e3 };
-    const grant = granted > 0 ? { permits: n, key, ...(id && { id }) } : {};
+    const rings = this.ring?.slices;
+    const grant = granted > 0 ? { permits: n, key, ...(id && { id }), ...(rings && { rings }) } : {};
     return this.answer({ granted: granted > 0, remaining, ...times, ...grant, ...this.detail(rest, resetAfter, now) });
   }
 
@@ -305,7 +307,8 @@ async function giveBack(subject, decision, n = decision?.permits, options = {}) 
   if (!isDecision(decision)) throw refuse(this.name, 'decision', decision, 'a decision of this limiter');
   const script = scriptOf(this.kind.script, 'return');
   const named = decision.id !== undefined && this.kind.method === 'zsetLog';
-  const [key] = this.keys(subject);
+  const keys = decision.rings ? this.rings(subject, decision.rings) : this.keys(subject);
+  const [key] = keys;
   if (!decision.granted || (decision.degraded && !named)) return 0;
   integer(this.name, 'n', n, 1, Infinity);
   if (decision.key !== key && !(decision.key === undefined && named)) {
@@ -314,7 +317,8 @@ async function giveBack(subject, decision, n = decision?.permits, options = {}) 
   if (n > decision.permits) throw refuse(this.name, 'n', n, `up to ${decision.permits}, as many as were granted`);
   const values = { ...this.values, moment: momentOf(decision), id: decision.id, permits: n };
   const bounds = { ...this.bounds(options), repeats: named && n === decision.permits };
-  const [returned] = await this.limits.caller.run(script, [key], argsOf(script, values), bounds);
+  const args = argsOf(script, values, decision.rings?.map(groupOf));
+  const [returned] = await this.limits.caller.run(script, keys, args, bounds);
   return returned;
 }
 
@@ -363,8 +367,8 @@ class TokenBucket extends Reserver {
     integer(this.name, 'n', n, 1, argumentOf(this.script, 'permits').max);
   }
 
-  resets(key) {
-    return key.name !== 'config';
+  resets(subject) {
+    return this.keys(subject).slice(1); // not the config
   }
 
   /** Stores the subject's limit, for all processes at once. */
@@ -388,9 +392,19 @@ class SliceRing extends Limiter {
   configure(options) {
     this.ring = ringOf(this.name, this.kind, this.script, options);
     this.capacity = Math.min(...this.ring.limits.map((limit) => limit.permits));
-    this.values = {};
+    this.values = { reported: 0 };
     const { permits, window } = this.ring.limits.find((limit) => limit.permits === this.capacity);
     this.limit = Object.freeze({ permits, window: window / 1e3 });
+  }
+
+  /** Returns the keys of windows, by default of the limiter's. */
+  rings(subject, windows = this.ring.slices) {
+    const names = { prefix: this.limits.prefix, name: this.name };
+    return keysOf(scriptOf('slice_ring_v1'), names, subject, {}, windows.map(groupOf));
+  }
+
+  resets(subject) {
+    return this.rings(subject);
   }
 
   detail(counts, resetAfter, now) {
@@ -404,6 +418,9 @@ class SliceRing extends Limiter {
   }
 }
 SliceRing.prototype.giveBack = giveBack;
+
+/** What scripts and keys call the slice and size of a window. */
+const groupOf = ({ slice, size }) => ({ slice_i: slice, size_i: size });
 
 function checkFailure(name, onFailure) {
   const share = onFailure?.local;

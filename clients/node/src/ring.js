@@ -7,11 +7,11 @@ const { span } = require('./time');
 // The slices of sliceRing and budget. The rules are the Go loader's, so that both count in the same windows.
 
 const slicesPerWindow = 200;
-const maxSlices = 9999; // whole slices in a window; the current one is the 10000th
+const maxSlices = 999; // whole slices in a window; the current one is the 1000th
 const minSlice = 1e3; // microseconds
 const maxSlice = 86400e6;
 
-/** Returns the windows of a ring: { limits, groups }, groups for the script. */
+/** Returns the windows of a ring: { limits, groups, slices }, groups for the script, slices for decisions. */
 function ringOf(name, kind, script, options) {
   const windows = options.windows ?? [{ permits: options.permits, window: options.window }];
   if (!Array.isArray(windows)) throw refuse(name, 'windows', windows, 'an array of { permits, window }');
@@ -20,10 +20,11 @@ function ringOf(name, kind, script, options) {
   const limits = windows.map((limit) => limitOf(name, kind, script, limit, maxSlices * maxSlice));
   const given = options.slice === undefined ? 0 : duration(name, 'slice', options.slice, minSlice, maxSlice);
   const groups = limits.map((limit) => groupOf(name, limit, given));
-  if (groups.reduce((sum, group) => sum + group.size_i, 0) > maxSlices + 1) {
-    throw refuse(name, 'slice', span(given), `up to ${maxSlices + 1} slices in all windows`);
-  }
-  return { limits, groups };
+  const same = (a) => (b) => a.slice_i === b.slice_i && a.size_i === b.size_i;
+  const twice = groups.findIndex((group, i) => group.limit_i > 0 && groups.findIndex(same(group)) < i);
+  if (twice >= 0) throw refuse(name, 'windows', span(limits[twice].window), 'each window once');
+  const slices = groups.map(({ slice_i: slice, size_i: size }) => Object.freeze({ slice, size }));
+  return { limits, groups, slices: Object.freeze(slices) };
 }
 
 /** A window with the slices that cover it, and one more: the current slice is never a whole one. */

@@ -66,10 +66,14 @@ function checkSubject(limiter, subject) {
   throw refuse(limiter, 'subject', subject, want, `subject ${shown}: want ${want}`);
 }
 
-/** Returns the KEYS of a script. values has what stands for <slice>, <id> and <client>. */
-function keysOf(script, { prefix, name }, subject, values) {
-  const fill = (part) => (part.startsWith('<') ? String(values[part.slice(1, -1)]) : part);
-  return script.keys.map((key) => redisKey(prefix, name, subject, key.state, key.parts.map(fill)));
+/** Returns the KEYS of a script. values has what stands for <id> and <client>; groups what stands for <slice>. */
+function keysOf(script, { prefix, name }, subject, values, groups = []) {
+  const keyOf = (key, named) => {
+    const fill = (part) => part.replace(/<([a-z]+)>/g, (_, word) => named[`${word}_i`] ?? named[word]);
+    return redisKey(prefix, name, subject, key.state, key.parts.map(fill));
+  };
+  const repeated = groups.flatMap((group) => script.group.keys.map((key) => keyOf(key, group)));
+  return [...repeated, ...script.keys.map((key) => keyOf(key, values))];
 }
 
 /** Returns the ARGV of a script from values by name; groups has those of the arguments that are repeated. */

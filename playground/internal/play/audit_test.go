@@ -268,6 +268,11 @@ func straight(s *Scenario, id string, a arrival, c call) (keys, args []string) {
 		return fmt.Sprint(" ", slice, " ", (l.Window+slice-1)/slice+1)
 	}
 	taken := s.serverTime(c.asked)
+	var rings []string
+	windows := "" // the slices of each
+	for _, l := range s.Limits {
+		rings, windows = append(rings, key+strings.ReplaceAll(slices(l), " ", ":")), windows+slices(l)
+	}
 	switch id {
 	case "concurrency":
 		if c.purpose == ending {
@@ -275,23 +280,23 @@ func straight(s *Scenario, id string, a arrival, c call) (keys, args []string) {
 		}
 		return []string{key}, strings.Fields(fmt.Sprint(limit, " ", s.TTL, " ", c.purpose, " id", c.arrival))
 	case "budget":
-		keys := []string{key, fmt.Sprint(key, ":", c.arrival)}
-		text := fmt.Sprint(s.TTL, " ", a.permits)
+		keys := append(rings, fmt.Sprint(key, ":", c.arrival))
 		if c.purpose == ending {
-			text = fmt.Sprint(s.TTL, " ", a.actual, " 0")
+			return keys, strings.Fields(fmt.Sprint(s.TTL, " ", a.actual, " 0", windows))
 		}
+		text := fmt.Sprint(s.TTL, " ", a.permits)
 		for _, l := range s.Limits {
-			if text += slices(l); c.purpose != ending {
-				text += fmt.Sprint(" ", l.Permits)
-			}
+			text += fmt.Sprint(slices(l), " ", l.Permits)
 		}
 		return keys, strings.Fields(text)
 	}
+	if id == "slice_ring" && c.purpose == ending {
+		return rings, strings.Fields(fmt.Sprint(taken, " ", a.permits, windows))
+	}
 	if c.purpose == ending {
 		return []string{key}, strings.Fields(map[string]string{
-			"list_log":   fmt.Sprint(taken+c.due-c.asked, " ", a.permits),
-			"zset_log":   fmt.Sprint("id", c.arrival, " ", a.permits),
-			"slice_ring": fmt.Sprint(taken, " ", a.permits),
+			"list_log": fmt.Sprint(taken+c.due-c.asked, " ", a.permits),
+			"zset_log": fmt.Sprint("id", c.arrival, " ", a.permits),
 		}[id])
 	}
 	switch id {
@@ -305,11 +310,11 @@ func straight(s *Scenario, id string, a arrival, c call) (keys, args []string) {
 		args := fmt.Sprint(limit, " ", window, " 0 ", a.permits, " ", s.Ahead)
 		return []string{key, key + ":all", key + ":by"}, strings.Fields(args)
 	}
-	text := fmt.Sprint(a.permits)
+	text := fmt.Sprint(a.permits, " 0")
 	for _, l := range s.Limits {
 		text += fmt.Sprint(slices(l), " ", l.Permits)
 	}
-	return []string{key}, strings.Fields(text)
+	return rings, strings.Fields(text)
 }
 
 // An audit finds the fullest window wherever it lies, in whatever order the grants come.

@@ -64,7 +64,7 @@ var limiters = []limiter{
 	ours(new(sluice.TokenBucketV1()), "tb1", "Exact. The rate is stored in Redis, where an operator can change it."),
 	ours(new(sluice.SliceRingV1()), "sr1", "Several windows at once, all or nothing. Counts by slices of time.").
 		then(returns, new(sluice.SliceRingReturnV1())),
-	ours(new(sluice.SliceRingReportV1()), "sr1",
+	ours(new(sluice.SliceRingV1()), "sr1",
 		"A slice_ring whose processes grant by themselves and tell Redis later. Any window holds at most limit and error.").
 		named("ahead").then(reports, nil),
 	ours(new(sluice.BudgetV1()), "sr1", "Charges an estimate, and later what it did cost. A debt is paid off first.").

@@ -98,10 +98,10 @@ func TestFaultyPairsAreRed(t *testing.T) {
 		// A second script that says more than it did, or less.
 		{"lanes=slice_ring&rate=40&permits=20&unused=30&hold=50ms&denied=poll&ahead=1s", "math.min(surplus,",
 			"math.min(5 * surplus,"},
-		{"lanes=budget&rate=20&actual=500&hold=10ms", "local granted = permits - estimate",
-			"local granted = math.min(permits - estimate, 0)"},
+		{"lanes=budget&rate=20&actual=500&hold=10ms", "charge, before = permits - estimate,",
+			"charge, before = math.min(permits - estimate, 0),"},
 		{"lanes=budget&rate=20&actual=50&cost=4&hold=10ms", "math.min(surplus,", "math.min(2 * surplus,"},
-		{"lanes=ahead&rate=300&permits=20&processes=1&error=50&for=1s", "local granted = reported\n", "local granted = 0\n"},
+		{"lanes=ahead&rate=300&permits=20&processes=1&error=50&for=1s", "local charge = reported + granted", "local charge = granted"},
 		// Beside a step of the clock that excuses nothing any more, or nothing at all.
 		{"lanes=concurrency&permits=2&rate=0&calls=0s,50s,50.1s,50.2s&hold=1h&ttl=3s&for=1m&step=1s:1ms", "live < limit)",
 			"live <= limit + 1)"},
@@ -175,7 +175,7 @@ func TestStoredOfPairs(t *testing.T) {
 		t.Errorf("%s: want one lease", JSON(detail.Stored))
 	}
 	budget, err := run.Stored(1)
-	if err != nil || len(budget.Keys) != 2 || budget.Keys[0].Cells == nil || budget.Keys[1].Text != "1 permits, settled" {
+	if err != nil || len(budget.Keys) != 2 || budget.Keys[1].Cells == nil || budget.Keys[0].Text != "1 permits, settled" {
 		t.Errorf("%s, %v", JSON(budget), err)
 	}
 }

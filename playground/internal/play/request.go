@@ -2,6 +2,7 @@ package play
 
 import (
 	"cmp"
+	"fmt"
 	"strconv"
 	"strings"
 )
@@ -36,6 +37,9 @@ func (r request) key(code string) string {
 // words returns KEYS and ARGV.
 func (r request) words(k *limiter) (keys, args []string) {
 	keys = []string{r.key(k.code)}
+	if k.severalWindows() {
+		keys = r.rings(k.code)
+	}
 	if k.id == "budget" {
 		keys = append(keys, r.key("bg1")+":"+escaper.Replace(r.id))
 	}
@@ -53,9 +57,7 @@ func (r request) words(k *limiter) (keys, args []string) {
 		}
 		keys = append(keys, keys[0]+":all", keys[0]+":by:"+escaper.Replace(r.client))
 		return keys, decimals(limit.Permits, limit.Window, scope, r.permits, r.maxWait)
-	case "slice_ring":
-		return keys, decimals(append([]int64{r.permits}, r.windows()...)...)
-	case "ahead":
+	case "slice_ring", "ahead":
 		return keys, decimals(append([]int64{r.permits, r.reported}, r.windows()...)...)
 	case "budget":
 		return keys, decimals(append([]int64{r.ttl, r.permits}, r.windows()...)...)
@@ -77,18 +79,31 @@ func (r request) ending(k *limiter) []string {
 	case "zset_log":
 		return append([]string{r.id}, decimals(r.permits)...)
 	case "slice_ring":
-		return decimals(r.taken, r.permits)
+		return decimals(append([]int64{r.taken, r.permits}, r.slices()...)...)
 	case "ahead":
 		return decimals(append([]int64{0, r.reported}, r.windows()...)...)
 	case "budget":
-		args := []int64{r.ttl, r.actual, 0}
-		for _, limit := range r.limits {
-			slice, size := r.slicesOf(limit)
-			args = append(args, slice, size)
-		}
-		return decimals(args...)
+		return decimals(append([]int64{r.ttl, r.actual, 0}, r.slices()...)...)
 	}
 	return []string{r.id} // of a concurrency
+}
+
+// rings returns the key of each window.
+func (r request) rings(code string) (keys []string) {
+	for _, limit := range r.limits {
+		slice, size := r.slicesOf(limit)
+		keys = append(keys, fmt.Sprintf("%s:%dx%d", r.key(code), slice, size))
+	}
+	return keys
+}
+
+// slices returns the slices of each window.
+func (r request) slices() (numbers []int64) {
+	for _, limit := range r.limits {
+		slice, size := r.slicesOf(limit)
+		numbers = append(numbers, slice, size)
+	}
+	return numbers
 }
 
 // windows returns the slices of each window, and its permits.

@@ -133,31 +133,36 @@ func (l *lane) readString(k *Key) {
 	case "slice_ring", "ahead":
 		k.readRing(text, l.redis.Now())
 	case "budget":
-		if permits, settled, ok := layout.ParseBudget(text); ok {
+		if permits, settled, ok := layout.ParseBudget(text); ok && strings.Contains(k.Key, ":bg1:") {
 			k.Text = fmt.Sprint(permits, " permits, ", map[bool]string{false: "estimated", true: "settled"}[settled])
+			return
 		}
 		k.readRing(text, l.redis.Now())
 	}
 }
 
-// readRing decodes a ring: the difference of the totals of two slices is what was granted in the first.
+// readRing decodes the ring of a window: the difference of the totals of two slices is what was granted in the first.
 func (k *Key) readRing(text string, now int64) {
-	header, err := layout.ParseRing(text)
-	if err != nil || int64(len(text)) < header.Longest().End() {
+	var slice, size int64
+	window := k.Key[strings.LastIndex(k.Key, ":")+1:]
+	if n, _ := fmt.Sscanf(window, "%dx%d", &slice, &size); n < 2 || slice < 1 || size < 1 {
 		return
 	}
-	ring := header.Longest()
-	current := ring.Current(now)
-	shown := min(ring.Size, maxEntries)
+	ring, err := layout.ParseRing(text, slice, size)
+	if err != nil || int64(len(text)) < layout.RingHeader+layout.RingCell*size {
+		return
+	}
+	current, last := ring.Current(now), ring.Last/slice
+	shown := min(size, maxEntries)
 	first := current - shown + 1
-	cells := &Cells{Slice: ring.Slice, First: first*ring.Slice - startTime, Counts: make([]int64, shown)}
+	cells := &Cells{Slice: slice, First: first*slice - startTime, Counts: make([]int64, shown)}
 	after := int64(0) // permits granted behind the slice
-	for slice := ring.Last(); slice >= max(first, ring.Last()-ring.Size+1); slice-- {
-		from := ring.Since(layout.CellTotal(text[ring.Offset(slice):]))
-		cells.Counts[slice-first] = from - after
+	for s := last; s >= max(first, last-size+1); s-- {
+		from := ring.Since(layout.CellTotal(text[ring.Offset(s):]))
+		cells.Counts[s-first] = from - after
 		after = from
 	}
-	k.Cells, k.More = cells, int(ring.Size-shown)
+	k.Cells, k.More = cells, int(size-shown)
 }
 
 func (l *lane) readList(k *Key) {

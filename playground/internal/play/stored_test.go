@@ -88,7 +88,7 @@ func TestBytes(t *testing.T) {
 		"list_log":        key + len("ll1") + 4*16,
 		"zset_log":        key + len("zl1") + len("1") + len("1||2") + len("2") + len("2||2") + 4*8,
 		"gcra":            key + len("gcra1") + 26,
-		"slice_ring":      key + len("sr1") + 34 + 201*7,
+		"slice_ring":      key + len("sr1:5000x201") + 19 + 201*6,
 		"tutorial_bucket": key + len("tutorial_bucket") + len("tokens") + len("3") + len("time") + 16,
 	} {
 		run, _ := runLink(t, "lanes="+lane+"&rate=0&calls=100ms,900ms&cost=2")

@@ -6,7 +6,7 @@ import secrets
 import time
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any, Callable, ClassVar, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, ClassVar, Dict, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple, Union
 
 from ._core import Caller, Key, Sleep, Steps
 from ._errors import (
@@ -17,13 +17,13 @@ from ._local import Buckets, Local
 from ._log import warn
 from ._manifest import Script, encode
 from ._types import (
-    DAY_US, EPOCH, NEVER, Decision, Limit, WindowState, ceil_div, check_duration, check_int, check_list,
+    DAY_US, EPOCH, NEVER, Decision, Limit, Rings, WindowState, ceil_div, check_duration, check_int, check_list,
     check_names, check_text, days, duration, escape, micros, span,
 )  # fmt: skip
 
 MILLISECOND_US = 1000
 MAX_BOOKING_US = 60_000_000  # how far ahead the scripts book
-MAX_SLICES = 9999  # whole slices in the longest window; the current one is the 10000th
+MAX_SLICES = 999  # whole slices in the longest window; the current one is the 1000th
 ID_BYTES, SUBJECT_BYTES = 128, 65536
 OnFailure = Union[str, Local]
 Windows = Sequence[Union[Limit, Tuple[int, timedelta]]]
@@ -74,12 +74,13 @@ class Limiter:
     books = True
     has_ids = False
     amount = "n"  # what callers call the permits of one call
+    rings: Rings = ()  # slice and size of each window
 
     def __init__(self, setup: Setup, name: str, limits: Windows, on_failure: Optional[OnFailure]) -> None:
         check_names(setup.prefix, name)
         self.setup, self.name = setup, name
         self.script = setup.caller.scripts[self.script_name]
-        self.state = str(self.script.entry["keys"][0]["state"])
+        self.state = str((self.script.entry.get("group", {}).get("keys") or self.script.entry["keys"])[0]["state"])
         self.policy = setup.on_failure if on_failure is None else on_failure
         check_policy(name, self.policy)
         self.timeout = setup.timeout or (1.0 if self.policy == "error" else 0.1)
@@ -119,6 +120,10 @@ class Limiter:
     def keys(self, subject: str, id: str) -> List[str]:
         return [self.key(subject)]
 
+    def granting_keys(self, subject: str, decision: Decision) -> List[str]:
+        """The keys that hold what a decision granted."""
+        return [self.key(subject)]
+
     def values(self) -> Dict[str, object]:
         """The arguments that are the same in all calls, by their names in the manifest."""
         return {"limit": self.limit.permits, "window": micros(self.limit.window)}
@@ -154,7 +159,7 @@ class Limiter:
         return Decision(
             granted > 0, remaining=remaining, wait=duration(wait), reset_after=duration(reset_after),
             now=EPOCH + timedelta(microseconds=now), permits=n if granted else 0, key=keys[0] if granted else "",
-            id=id if granted else "", **self._detail(reply[5:], reset_after, now),
+            id=id if granted else "", rings=self.rings if granted else (), **self._detail(reply[5:], reset_after, now),
         )  # fmt: skip
 
     def _check_amount(self, method: str, n: int) -> None:
@@ -298,13 +303,13 @@ def _give_back(limiter: Limiter, subject: str, decision: Decision, n: Optional[i
     """Gives back n of the permits that the decision granted."""
     if not isinstance(decision, Decision):
         raise ArgumentError(limiter.name, "decision", shown(decision), "a Decision of this limiter")
-    key, n = limiter.key(subject), decision.permits or 1 if n is None else n
+    keys, n = limiter.granting_keys(subject, decision), decision.permits or 1 if n is None else n
     known = bool(decision.id) and limiter.has_ids  # Redis knows what it charged, also if a policy decided
     check_int(limiter.name, "n", n, 1)
     if not decision.granted or (decision.degraded and not known):
         return 0
-    if decision.key != key and (decision.key or not known):
-        want = f"one of this limiter about this subject: {key}"
+    if decision.key != keys[0] and (decision.key or not known):
+        want = f"one of this limiter about this subject: {keys[0]}"
         raise ArgumentError(limiter.name, "decision", shown(decision.key), want)
     if n > decision.permits:
         want = f"up to {decision.permits}, as many as were granted"
@@ -312,9 +317,9 @@ def _give_back(limiter: Limiter, subject: str, decision: Decision, n: Optional[i
     script, id = limiter.setup.caller.scripts[limiter.return_name], decision.id
     now = micros(decision.now - EPOCH) if decision.now else 0
     values = {**limiter.values(), "moment": now + micros(decision.wait), "id": id, "permits": n}
-    whole = limiter.has_ids and decision.key == key and n == decision.permits  # only then it may be repeated
-    words = script.words(values)
-    return (yield from limiter.setup.caller.call(script, [key], words, limiter.timeout, whole, id=id))[0]
+    whole = limiter.has_ids and decision.key == keys[0] and n == decision.permits  # only then it may be repeated
+    words = script.words(values, [{"slice_i": slice, "size_i": size} for slice, size in decision.rings])
+    return (yield from limiter.setup.caller.call(script, keys, words, limiter.timeout, whole, id=id))[0]
 
 
 def _give_back_later(limiter: Limiter, subject: str, decision: Decision, n: int) -> Steps[None]:
@@ -417,7 +422,7 @@ def all_of(setup: Setup, parts: Sequence[Part]) -> Steps[Decision]:
 
 def _checked(setup: Setup, parts: Sequence[Part]) -> List[Tuple[Limiter, str, int]]:
     asked: List[Tuple[Limiter, str, int]] = []
-    keys = set()
+    keys: Set[str] = set()
     for part in parts:
         face, subject, n = (*part, 1)[:3] if isinstance(part, (tuple, list)) and len(part) in (2, 3) else (part, "", 1)
         limiter = getattr(face, "_core", None)
@@ -426,12 +431,12 @@ def _checked(setup: Setup, parts: Sequence[Part]) -> List[Tuple[Limiter, str, in
             raise ArgumentError("all", "limiter", shown(face), want)
         if limiter.setup is not setup:
             raise ArgumentError("all", "limiter", limiter.name, "one that these Limits made")
-        key = limiter.key(subject)
+        own = limiter.keys(subject, "")
         if limiter.capacity():
             limiter._check_amount("all", n)
-        if key in keys:
+        if not keys.isdisjoint(own):
             raise ArgumentError(limiter.name, "subject", shown(subject), "each limiter once about it, with the sum")
-        keys.add(key)
+        keys.update(own)
         asked.append((limiter, subject, n))
     return sorted(asked, key=lambda part: part[0].capacity() > 0)  # nothing is charged for a denial that is certain
 
@@ -560,8 +565,10 @@ class Ring(Limiter):
         super().__init__(setup, name, limits, on_failure)
         self.slice = 0 if slice is None else check_duration(name, "slice", slice, MILLISECOND_US, DAY_US)
         self.windows = [self._window(limit) for limit in self.limits]
-        if sum(window.size for window in self.windows) > MAX_SLICES + 1:
-            raise ArgumentError(name, "slice", span(self.slice), f"up to {MAX_SLICES + 1} slices in all windows")
+        self.rings = tuple((window.slice, window.size) for window in self.windows)
+        for i, ring in enumerate(self.rings):
+            if self.limits[i].permits and ring in self.rings[:i]:
+                raise ArgumentError(name, "windows", span(micros(self.limits[i].window)), "each window once")
 
     def _window(self, limit: Limit) -> _Window:
         """A window with the slices that cover it, and one more: the current slice is never a whole one."""
@@ -578,6 +585,21 @@ class Ring(Limiter):
 
     def _longest_window(self) -> int:
         return MAX_SLICES * DAY_US
+
+    def ring_keys(self, subject: str, rings: Rings) -> List[str]:
+        return [self.key(subject, f"{slice}x{size}") for slice, size in rings]
+
+    def keys(self, subject: str, id: str) -> List[str]:
+        return self.ring_keys(subject, self.rings)
+
+    def reset_keys(self, subject: str) -> List[str]:
+        return self.ring_keys(subject, self.rings)
+
+    def granting_keys(self, subject: str, decision: Decision) -> List[str]:
+        return self.ring_keys(subject, decision.rings or self.rings)
+
+    def values(self) -> Dict[str, object]:
+        return {"reported": 0}
 
     def group(self) -> Sequence[Mapping[str, object]]:
         return [{"slice_i": slice, "size_i": size, "limit_i": limit.permits} for limit, slice, size in self.windows]
@@ -601,7 +623,7 @@ class Ring(Limiter):
 
 class SliceRing(Ring, Returner):
     """One to eight windows at once, all or nothing: "1000 a minute and 20000 an hour". Exact to one slice, a 200th
-    of its window; 7 bytes a slice, limits up to 10^9. It cannot book: wait sleeps and asks again, in no order."""
+    of its window; 6 bytes a slice, limits up to 10^9. It cannot book: wait sleeps and asks again, in no order."""
 
     script_name, title, return_name = "slice_ring_v1", "slice_ring", "slice_ring_return_v1"
 
@@ -623,8 +645,8 @@ class Budget(Ring):
         self.ttl = check_duration(name, "settle_within", settle_within, MILLISECOND_US, self.script.maximum("ttl"))
 
     def keys(self, subject: str, id: str) -> List[str]:
-        ring = self.key(subject)
-        return [ring, f"{ring[: -len(self.state)]}{self.script.entry['keys'][1]['state']}:{escape(id)}"]
+        start = self.key(subject)[: -len(self.state)]
+        return [*super().keys(subject, id), f"{start}{self.script.entry['keys'][0]['state']}:{escape(id)}"]
 
     def values(self) -> Dict[str, object]:
         return {"ttl": self.ttl}
@@ -641,7 +663,7 @@ class Budget(Ring):
         reply = yield from self._settle(subject, id, actual, 0)
         if reply[0] or reply[1]:
             return
-        key = self.keys(subject, id)[1]
+        key = self.keys(subject, id)[-1]
         known = yield from self.setup.caller.command((b"EXISTS", encode(key)), [key], self.timeout, look=True)
         if not known:  # the reply is the same for an id that was settled with 0
             raise NotReservedError(f"{self.name}: id {id!r} is not reserved, or no longer after {days(self.ttl)}")

@@ -25,7 +25,7 @@ _ESCAPES = str.maketrans({"%": "%25", "{": "%7B", "}": "%7D"})
 class Limit(NamedTuple):
     """How many permits a subject may have in any window. With 0 permits everything is denied without asking Redis.
 
-    window is 1 ms to 366 days, of a slice_ring and a budget up to 9999 days. burst is for gcra only: how many permits
+    window is 1 ms to 366 days, of a slice_ring and a budget up to 999 days. burst is for gcra only: how many permits
     may be taken at once; 0 means as many as permits.
     """
 
@@ -42,6 +42,9 @@ class WindowState:
     remaining: int  # permits that this window would grant now
     reset_after: timedelta  # until it is empty, at most
     counts_for: timedelta = timedelta()  # how long a permit counts in it, at most: up to a slice longer; 0: the window
+
+
+Rings = Tuple[Tuple[int, int], ...]
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,9 @@ class Decision:
     """The windows of a slice_ring or a budget that has several, the tightest first."""
     key: str = ""
     """Where Redis counts the permits of a grant: see give_back. Empty if Redis does not count them."""
+    rings: Rings = ()
+    """The windows in which a slice_ring or a budget counts the permits of a grant, in the order in which they were
+    asked for: the length of a slice in microseconds, and the number of slices. See give_back."""
     id: str = ""
     """The request id of a grant by a zset_log or a budget."""
     degraded: bool = False

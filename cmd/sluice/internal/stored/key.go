@@ -3,11 +3,12 @@
 package stored
 
 import (
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/sluice-redis/sluice"
-	"github.com/sluice-redis/sluice/internal/layout"
 )
 
 // Key is a limiter's key in parts: <prefix>:<limiter>:{<subject>}:<code>[:<part>]...
@@ -17,7 +18,7 @@ type Key struct {
 	Limiter string
 	Subject string   // as the caller named it, with %XX decoded
 	Code    string   // script and layout number, such as "ll1"
-	Parts   []string // tb1: "all", or "by" and the client; sr1: "<slice>x<size>"
+	Parts   []string // tb1: "all", or "by" and the client; sr1: slice and size of the window, "300000x201"
 }
 
 // ParseKey parses a key. It returns false if none of our scripts has such keys.
@@ -60,17 +61,24 @@ func (k Key) Client() string {
 	return ""
 }
 
-// Counts reports whether the key holds a ring of a window of so many microseconds. A ring has a slice more.
-func (k Key) Counts(window int64) bool {
-	if k.Code != sliceRing || window == 0 {
-		return false
+// IsRing reports whether the key holds a ring of slices.
+func (k Key) IsRing() bool { return k.Code == sliceRing }
+
+// Window returns the length of a slice in microseconds, and the number of slices, of the window that a ring's key names.
+func (k Key) Window() (slice, size int64, ok bool) {
+	if len(k.Parts) != 1 {
+		return 0, 0, false
 	}
-	slice, size, _ := layout.ParseWindow(k.Parts[0])
-	return (window+slice-1)/slice+1 == size
+	first, second, _ := strings.Cut(k.Parts[0], "x")
+	slice, badSlice := strconv.ParseInt(first, 10, 64)
+	size, badSize := strconv.ParseInt(second, 10, 64)
+	exact := fmt.Sprintf("%dx%d", slice, size) == k.Parts[0]
+	return slice, size, badSlice == nil && badSize == nil && exact && slice >= 1000 && slice <= 86_400_000_000 &&
+		size >= 1 && size <= 1000
 }
 
 // IsID reports whether the key holds what a budget was charged for one of its ids. ParseKey returns it with false: it
-// is not a limiter of its own, the rings are.
+// is not a limiter of its own, the ring is.
 func (k Key) IsID() bool { return k.Code == budgetID }
 
 // IsConfig reports whether the key holds only a rate. Its permits are in other keys.
@@ -108,7 +116,7 @@ func (k Key) Script() (newest sluice.Script, found bool) {
 	return newest, found
 }
 
-// Limits reports whether a script decides by keys of its own. budget decides by the rings of slice_ring.
+// Limits reports whether a script decides by keys of its own. budget decides by the ring of slice_ring.
 func Limits(script sluice.Script) bool {
 	another := func(key sluice.Key) bool { return codeOf(key) != CodeOf(script) }
 	return Decides(script) && !slices.ContainsFunc(script.Keys, another)

@@ -53,7 +53,7 @@ func TestParseKey(t *testing.T) {
 			continue
 		}
 		got, ok := ParseKey(v.Key)
-		if !ok && slices.Contains([]string{"ll1", "zl1", "gcra1", "tb1"}, v.State) {
+		if !ok && slices.Contains([]string{"ll1", "zl1", "sr1", "gcra1", "tb1"}, v.State) {
 			t.Errorf("%s was not understood", v.Key)
 		}
 		if !ok {
@@ -68,8 +68,7 @@ func TestParseKey(t *testing.T) {
 	if parsed < 5 {
 		t.Errorf("%d of %d vectors", parsed, len(file.Vectors))
 	}
-	for _, text := range []string{"", "mine", "a:b:c", "a:b:{c}", "a:b:{}:ll1", "a:b:{c}:ll2", "a:b:{c}:LL1", "a{c}:ll1",
-		"a:b:{c}:sr1", "a:b:{c}:sr1:1000", "a:b:{c}:sr1:1000x1:x"} {
+	for _, text := range []string{"", "mine", "a:b:c", "a:b:{c}", "a:b:{}:ll1", "a:b:{c}:ll2", "a:b:{c}:LL1", "a{c}:ll1"} {
 		if got, ok := ParseKey(text); ok {
 			t.Errorf("ParseKey(%q) = %q", text, got)
 		}
@@ -80,7 +79,7 @@ func TestParseKey(t *testing.T) {
 func TestEveryLayoutIsKnown(t *testing.T) {
 	for _, script := range sluice.All() {
 		for _, pattern := range script.Keys {
-			text := strings.NewReplacer("<slice>x<size>", "1000x1", "<", "", ">", "").Replace(pattern.Pattern)
+			text := strings.NewReplacer("<slice>", "1000", "<size>", "9", "<", "", ">", "").Replace(pattern.Pattern)
 			key, ok := ParseKey(text)
 			if key.IsID() && !ok {
 				continue
@@ -256,16 +255,35 @@ func parsed(t *testing.T, texts ...string) (keys []Key) {
 	return keys
 }
 
+// TestServerRingOverTime reads a ring of three slices, with 1, 2 and 4 permits, some slices later.
+func TestServerRingOverTime(t *testing.T) {
+	rdb := start(t)
+	const slice = 3_600_000_000
+	for later, want := range map[int64]int64{-2: 7, 0: 7, 1: 6, 2: 4, 3: 0, 9: 0} {
+		last := rdb.Time(background).Val().UnixMicro()/slice - later
+		totals := make([]uint64, 3)
+		totals[(last-2)%3], totals[(last-1)%3], totals[last%3] = 1<<48-1, 0, 2
+		ring := layout.SliceRing(uint64(last*slice), 6, 1<<48-1, totals...)
+		key := fmt.Sprintf("sluice:a:{s}:sr1:%dx3", slice)
+		must(t, rdb.Set(background, key, ring, 0).Err())
+		all, err := Read(background, rdb, parsed(t, key))
+		must(t, err)
+		if s := all[0]; s.Permits != want || s.Damage != "" || s.Newest != last*slice {
+			t.Errorf("%d slices later: %d permits, want %d (%+v)", later, s.Permits, want, s)
+		}
+	}
+}
+
 // TestServerBucketWithoutGetRange is of a user who may send what gcra sends, and nothing else.
 func TestServerBucketWithoutGetRange(t *testing.T) {
 	rdb := start(t)
 	must(t, rdb.ACLSetUser(background, "ada", "on", ">pw", "~*", "+get", "+time").Err())
-	must(t, rdb.MSet(background, "sluice:a:{s}:gcra1", layout.GCRA(5, 0, 7, 4, 1), "sluice:b:{s}:sr1:1000x1", "x").Err())
+	must(t, rdb.MSet(background, "sluice:a:{s}:gcra1", layout.GCRA(5, 0, 7, 4, 1), "sluice:b:{s}:sr1:1000x2", "x").Err())
 	must(t, rdb.LPush(background, "sluice:c:{s}:gcra1", "x").Err())
 	ada := redis.NewClient(&redis.Options{Addr: rdb.Options().Addr, Username: "ada", Password: "pw",
 		DisableIdentity: true})
 	defer ada.Close()
-	all, err := Read(background, ada, parsed(t, "sluice:a:{s}:gcra1", "sluice:b:{s}:sr1:1000x1", "sluice:c:{s}:gcra1"))
+	all, err := Read(background, ada, parsed(t, "sluice:a:{s}:gcra1", "sluice:b:{s}:sr1:1000x2", "sluice:c:{s}:gcra1"))
 	must(t, err)
 	if all[0].Bucket == nil || all[0].Err != nil || !strings.HasPrefix(all[2].Damage, "WRONGTYPE") {
 		t.Errorf("%+v\n%+v", all[0], all[2])
@@ -303,8 +321,9 @@ func TestServerDamage(t *testing.T) {
 		{"tb1", []any{"hset", "rate", "5"}, `rate, interval and scope are "5", none, none`},
 		{"tb1", []any{"hset", "rate", "0", "interval", "1000", "scope", "0"}, "rate, interval and scope"},
 		{"tb1", []any{"set", "x"}, "WRONGTYPE"},
-		{"sr1:1000x2", []any{"set", layout.SliceRing(now, 1, 0, 0)}, "it holds 25 bytes, want the 31 of 2 slices"},
-		{"sr1:1000x2", []any{"rpush", "x"}, "WRONGTYPE"},
+		{"sr1:1000000x60", []any{"set", "short"}, "it holds 5 bytes"},
+		{"sr1:1000000x60", []any{"set", layout.SliceRing(now-5_000_000, 6, 0)}, "the ring ends early"},
+		{"sr1:1000000x60", []any{"rpush", "x"}, "WRONGTYPE"},
 		{"gcra1", []any{"set", "1 2 3 4"}, `it holds "1 2 3 4", want the 26 or 39 bytes of a bucket`},
 		{"gcra1", []any{"set", layout.GCRA(100, 0, 7, 40, 5) + "x"}, "want the 26 or 39 bytes"},
 		{"gcra1", []any{"sadd", "x"}, "WRONGTYPE"},

@@ -20,7 +20,7 @@ type Summary struct {
 	Exists bool
 
 	Permits        int64 // stored permits: granted and not yet removed; of cc1 the slots that are held
-	Entries        int64 // entries of the list or sorted set
+	Entries        int64 // entries of the list or sorted set, slices of the ring
 	Oldest, Newest int64 // times of the first and the last permit; unknown for gcra1 and cc1
 
 	Ring   *Ring   // of sr1
@@ -70,11 +70,10 @@ func probeOf(key Key) probe {
 	case "zl1":
 		return &zsetProbe{}
 	case sliceRing:
-		if len(key.Parts) == 1 {
-			if _, _, ok := layout.ParseWindow(key.Parts[0]); ok {
-				return &ringProbe{window: key.Parts[0]}
-			}
+		if slice, size, ok := key.Window(); ok {
+			return &ringProbe{slice: slice, size: size}
 		}
+		return nil
 	case "gcra1":
 		return &bucketProbe{}
 	case "cc1":
