@@ -92,7 +92,7 @@ func TestServerACL(t *testing.T) {
 	}
 	use, look := clientAs(t, master.Addr, "sluice-use", "pw"), clientAs(t, master.Addr, "sluice-look", "pw")
 	places := strings.NewReplacer("<prefix>", "sluice", "<limiter>", "try", "<subject>", "demo", "<client>", "cli",
-		"<slice>", "1000000", "<size>", "61")
+		"<slice>x<size>", "1000000x61")
 	for _, script := range sluice.All() {
 		args, found := leastCalls[fullName(script)]
 		if !found {

@@ -100,6 +100,16 @@ func (a app) inspectSubject(ctx context.Context, f inspectFlags, of limited) err
 			unread = errReported
 		}
 	}
+	for _, limit := range f.limits {
+		counts := func(key stored.Key) bool {
+			slice, size, ok := key.Window()
+			return ok && stored.Ring{Slice: slice, Size: size}.Counts(limit.Window.Microseconds())
+		}
+		rings := slices.ContainsFunc(keys, stored.Key.IsRing)
+		if limit.Window > 0 && rings && !slices.ContainsFunc(keys, counts) {
+			notes = append(notes, "no slice_ring of "+windowText(limit.Window)+" is stored: that window is empty")
+		}
+	}
 	if ids > 0 {
 		notes = append(notes, counted(ids, "ID of a budget is stored", "IDs of a budget are stored"))
 	}

@@ -22,7 +22,7 @@ func TestServerInspect(t *testing.T) {
 		`:ll1\n  state      live: permits are in use\n  script     list_log_v1\n  limiter    try\n  subject    demo\n  node `,
 		`  window     1m, as given\n  permits    2 live, of 2 stored\n  newest     20.* ago\n  memory     \d+ bytes\n`,
 		`  now        a permit is granted now\n  remaining  1\n  full again (5\d|1m)`,
-		`  counts     for 1m1s, in 61 slices of 1s\n  permits    2 in the window\n`,
+		`  window     1m1s, 61 slices of 1s\n`, `  now        a permit in this window is granted now\n`,
 		`  rate       3 in 1m, all clients together\n`, `  left       not known: .* add it, as --limit 20\n`,
 	)
 	wantNarrow(t, "inspect", all.stdout)
@@ -35,11 +35,11 @@ func TestServerInspect(t *testing.T) {
 	}
 	for args, want := range map[string]string{
 		"gcra1":            "as --limit 10/1s --burst 20", // the burst may differ from the limit
-		"sr1:1000000x61":   "as --limit 100/1m --limit 1000/1h",
+		"sr1:1000000x61":   "add it, as --limit N/1m\n",
 		"tb1:all":          "remaining  1\n",
 		"ll1 --limit 2/1m": "limit      2/1m, as given: .*\n  now        refused: the next permit comes free (5\\d|1m)",
 		"cc1 --limit 1":    `1 slot is held\n(.|\n)*holder .*, for (5\d|1m)(.|\n)*limit      1, as (.|\n)*: the next slot`,
-		"sr1:1000000x61 --limit 9/1h --limit 2/1m ": "limit      2/1m, as given: .*\n  now        refused",
+		"sr1:1000000x61 --limit 2/1m --limit 9/1h": "limit      2/1m, as (.|\n)*now        refused: the next permit in",
 	} {
 		wantText(t, runLine(env, "inspect sluice:try:{demo}:"+args), exitDone, want)
 	}
@@ -56,6 +56,7 @@ func TestServerInspect(t *testing.T) {
 	wantText(t, runLine(env, "inspect --json try nobody"), exitNothing, `^\[\]\n$`)
 	wantText(t, runLine(env, "inspect sluice:try:{demo}:ll1 --limit 0/1m"), exitFailed, "BADARG limit: want 1")
 	wantText(t, runLine(env, "inspect sluice:try:{demo}:ll1 --limit 3"), exitUsage, "does not use .*: want --limit 3/1m")
+	wantText(t, runLine(env, "inspect sluice:try:{demo}:sr1:1000000x61 --limit 3/1h"), exitUsage, "want --limit N/1m")
 
 	after := parseInfo(rdb.Info(background).Val())
 	for _, name := range []string{"rdb_changes_since_last_save", "number_of_cached_scripts"} {
@@ -84,7 +85,7 @@ func TestServerInspectJSON(t *testing.T) {
 func TestServerInspectFinds(t *testing.T) {
 	rdb, env := started(t)
 	limits := loader.New(rdb)
-	ring := limits.SliceRing("api", []loader.Limit{loader.PerMinute(9)}, loader.Slice(time.Second))
+	ring := limits.SliceRing("api", []loader.Limit{loader.PerMinute(9), loader.PerHour(20)}, loader.Slice(4*time.Second))
 	_, err := ring.AllowN(background, "acme", 2)
 	must(t, err)
 	for _, who := range []string{"web-1:80", "web-2"} {
@@ -92,16 +93,21 @@ func TestServerInspectFinds(t *testing.T) {
 			Allow(background, "acme")
 		must(t, err)
 	}
-	budget := limits.Budget("api", []loader.Limit{loader.PerMinute(9)}, loader.Slice(time.Second))
+	budget := limits.Budget("api", []loader.Limit{loader.PerMinute(9)}, loader.Slice(4*time.Second))
 	_, err = budget.Reserve(background, "acme", "req-81", 1)
 	must(t, err)
-	wantText(t, runLine(env, "inspect api acme --limit 9/1m"), exitDone, "counts     for 1m1s, in 61 slices of 1s\n  permits    3 in",
+	wantText(t, runLine(env, "inspect api acme --limit 9/1m --limit 20/1h --limit 5/1s"), exitDone,
+		`:sr1:4000000x16\n(.|\n)*window     1m4s, 16 slices of 4s\n(.|\n)*remaining  6\n`,
+		`:sr1:4000000x901\n(.|\n)*window     1h0m4s, 901 slices of 4s\n(.|\n)*remaining  18\n`,
+		"note: no slice_ring of 1s is stored: that window is empty\n",
 		`:tb1\n  state      config`, `client     web-1:80\n(.|\n)*rate       5 in 1m, each client by itself\n`,
 		`remaining  4\n`, "note: 1 ID of a budget is stored\n")
+	wantText(t, runLine(env, "inspect api acme --limit 9/1m"), exitFailed,
+		":sr1:4000000x901\n(.|\n)*doubt      no --limit has this window, .*\n  left       not known: .*, as --limit N/1h\n")
 	must(t, rdb.Set(background, "sluice:api:{acme}:new9", "x", 0).Err())
 	wantUnknown(t, runLine(env, "inspect api acme"), `note: this key is not known: sluice:api:\{acme\}:new9`)
 	for i := range maxKeys {
-		must(t, rdb.Set(background, fmt.Sprintf("sluice:api:{acme}:sr1:%dx9", 1000+i), "x", 0).Err())
+		must(t, rdb.Set(background, fmt.Sprintf("sluice:api:{acme}:sr1:%dx1", 1000+i), "x", 0).Err())
 	}
 	wantUnknown(t, runLine(env, "inspect api acme"), "more keys were found and not looked at")
 }

@@ -19,12 +19,8 @@ func (a app) list(_ context.Context, args []string) error {
 	}
 	out := newScreen(a.stdout)
 	for _, script := range scripts {
-		keys := strings.Join(keyNames(script), " ")
-		if script.KeyGroup != nil {
-			keys += " .."
-		}
-		out.printf("%s  %s\n  KEYS %s  ARGV %s\n", script.SHA1, out.paint(green, fullName(script)), keys,
-			strings.Join(argNames(script), " "))
+		out.printf("%s  %s\n  KEYS %s  ARGV %s\n", script.SHA1, out.paint(green, fullName(script)),
+			strings.Join(keyNames(script), " "), strings.Join(argNames(script), " "))
 	}
 	return nil
 }
@@ -39,7 +35,12 @@ func namesOf[T any](all []T, name func(T) string) []string {
 }
 
 func keyNames(script sluice.Script) []string {
-	return namesOf(script.Keys, func(key sluice.Key) string { return key.Name })
+	return namesOf(script.Keys, func(key sluice.Key) string {
+		if key.Repeated {
+			return key.Name + " .."
+		}
+		return key.Name
+	})
 }
 
 func argNames(script sluice.Script) []string {

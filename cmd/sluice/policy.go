@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/sluice-redis/sluice/cmd/sluice/internal/replay"
-	"github.com/sluice-redis/sluice/internal/layout"
 	"github.com/sluice-redis/sluice/loader"
 	"github.com/sluice-redis/sluice/policy"
 )
@@ -98,12 +97,11 @@ func (a app) policyCheck(_ context.Context, args []string) error {
 
 // checked prints what a limit is.
 func (s screen) checked(server *replay.Server, p *policy.Policy) error {
-	key, keyErr := keyUnder(server, sampleOf(p))
-	counts, rings, err := countsOf(server, p)
+	keys, keyErr := keysUnder(server, sampleOf(p))
+	counts, ring, err := countsOf(server, p)
 	if err := errors.Join(keyErr, err); err != nil {
 		return err
 	}
-	memory := memoryOf(p, rings)
 	mode := string(p.Mode)
 	if p.Mode == policy.Shadow {
 		mode += ": a denial is only reported"
@@ -111,29 +109,25 @@ func (s screen) checked(server *replay.Server, p *policy.Policy) error {
 	s.printf("%s\n", s.paint(bold, p.Name))
 	s.fact("when", p.When)
 	s.fact("mode", mode)
-	s.fact("key", key)
-	name := "rates"
-	for _, rates := range ratesOf(p) {
-		s.fact(name, rates)
-		name = ""
-	}
+	s.facts("key", keys)
+	s.facts("rates", ratesOf(p))
 	s.fact("plan", p.Plan)
 	s.fact("script", scriptReason(p))
 	s.fact("counts", counts)
-	s.fact("memory", memory)
+	s.fact("memory", memoryOf(p, ring))
 	s.fact("empty", string(p.Empty))
 	s.fact("cost", p.Cost)
 	s.fact("count", p.Count)
 	s.fact("fail", p.Fail.String())
-	name = "overrides"
+	var overrides []string
 	for _, o := range p.Overrides {
 		text := o.Subject + ": " + overrideText(o)
 		if !o.Active(time.Now()) {
 			text += ": it has ended, and can be removed"
 		}
-		s.fact(name, text)
-		name = ""
+		overrides = append(overrides, text)
 	}
+	s.facts("overrides", overrides)
 	return nil
 }
 
@@ -153,6 +147,14 @@ func (s screen) fact(name, text string) {
 	}
 }
 
+// facts prints a line of a limit for each text, the name on the first.
+func (s screen) facts(name string, texts []string) {
+	for _, text := range texts {
+		s.fact(name, text)
+		name = ""
+	}
+}
+
 // sampleOf is a match of a policy, with its expressions for the key.
 func sampleOf(p *policy.Policy) policy.Match {
 	m := policy.Match{Policy: p, Rates: p.Rates, Cost: 1, Subject: "<" + strings.Join(p.By, "|") + ">"}
@@ -164,15 +166,15 @@ func sampleOf(p *policy.Policy) policy.Match {
 	return m
 }
 
-// keyUnder returns the key of a match in Redis. It is "" if all rates are 0, because then Redis is not asked.
-func keyUnder(server *replay.Server, m policy.Match) (string, error) {
+// keysUnder returns the keys of a match in Redis; none if all rates are 0, because then Redis is not asked.
+func keysUnder(server *replay.Server, m policy.Match) ([]string, error) {
 	if m.Rates[0].Permits == 0 {
-		return "none: the rate is 0", nil
+		return []string{"none: the rate is 0"}, nil
 	}
 	if _, err := m.Limiter(server.Limits()).Peek(context.Background(), m.Subject); err != nil {
-		return "", err
+		return nil, err
 	}
-	return server.Last().Keys[0], nil
+	return server.Last().Keys, nil
 }
 
 // ratesOf is the rates of a policy, a line for each plan.
@@ -214,6 +216,7 @@ const (
 	smallMember  = 41   // zset_log, up to 128 permits
 	memberBytes  = 129  // zset_log, more permits
 	smallMembers = 128
+	sliceBytes   = 6
 )
 
 // plansOf are the rates of each plan.
@@ -227,8 +230,8 @@ func plansOf(p *policy.Policy) (plans [][]loader.Limit) {
 	return plans
 }
 
-// memoryOf says how much Redis a subject may take. rings are the bytes of a slice_ring.
-func memoryOf(p *policy.Policy, rings int64) string {
+// memoryOf says how much Redis a subject may take. ring is what countsOf returns.
+func memoryOf(p *policy.Policy, ring int64) string {
 	most := int64(0)
 	for _, rate := range slices.Concat(plansOf(p)...) {
 		most = max(most, rate.Permits)
@@ -242,12 +245,12 @@ func memoryOf(p *policy.Policy, rings int64) string {
 			bytes = keyBytes + most*memberBytes
 		}
 	case "slice_ring":
-		bytes = rings
+		bytes = max(bytes, ring)
 	}
 	return "about " + size(bytes) + " of Redis for each key"
 }
 
-// countsOf says of a slice_ring how long a permit counts in each window, and how many bytes a plan has at most.
+// countsOf says of a slice_ring how long a permit counts in each window, and how many bytes the windows of a plan take.
 func countsOf(server *replay.Server, p *policy.Policy) (text string, bytes int64, err error) {
 	if p.Script != "slice_ring" {
 		return "", 0, nil
@@ -259,21 +262,21 @@ func countsOf(server *replay.Server, p *policy.Policy) (text string, bytes int64
 		}
 		m := sampleOf(p)
 		m.Rates = rates
-		if _, err := keyUnder(server, m); err != nil {
+		if _, err := keysUnder(server, m); err != nil {
 			return "", 0, err
 		}
 		sum := int64(0)
 		for i, rate := range rates {
-			us, sliceErr := strconv.ParseInt(server.Last().Args[2+3*i], 10, 64)
+			slice, sliceErr := strconv.ParseInt(server.Last().Args[2+3*i], 10, 64)
 			n, sizeErr := strconv.ParseInt(server.Last().Args[3+3*i], 10, 64)
 			if err := errors.Join(sliceErr, sizeErr); err != nil {
 				return "", 0, err
 			}
-			window := windowText(rate.Window) + " up to " + windowText(time.Duration(us*n)*time.Microsecond)
+			window := windowText(rate.Window) + " up to " + windowText(micros(slice*n))
 			if !slices.Contains(windows, window) {
 				windows = append(windows, window)
 			}
-			sum += keyBytes + int64(layout.RingHeader+layout.RingCell*n)
+			sum += keyBytes + sliceBytes*n
 		}
 		bytes = max(bytes, sum)
 	}

@@ -132,11 +132,11 @@ func (s screen) matching(server *replay.Server, m policy.Match, a policy.Attribu
 		s.fact("key", "empty, which the file refuses")
 		return nil
 	}
-	key, err := keyUnder(server, m)
+	keys, err := keysUnder(server, m)
 	if err != nil {
 		return err
 	}
-	s.fact("key", key)
+	s.facts("key", keys)
 	rates := rateList(m.Rates)
 	switch {
 	case m.Override != nil:

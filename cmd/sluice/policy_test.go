@@ -52,8 +52,8 @@ func TestPolicyCheckMemory(t *testing.T) {
 	for rates, want := range map[string]string{
 		"[3/1m]":                         "list_log, chosen: the smallest that counts one window exactly 310 B",
 		"[1000000/1h]":                   "list_log, chosen: the smallest that counts one window exactly 11 MB",
-		"[2000000/1h]":                   "slice_ring, chosen: list_log holds at most 1000000 permits 1505 B",
-		"[5/1m, 9/1h]":                   "slice_ring, chosen: list_log counts only one window 3010 B",
+		"[2000000/1h]":                   "slice_ring, chosen: list_log holds at most 1000000 permits 1486 B",
+		"[5/1m, 9/1h]":                   "slice_ring, chosen: list_log counts only one window 2972 B",
 		"[100/1m]\n    script: zset_log": "zset_log, as the file says 4380 B",
 		"[200/1m]\n    script: zset_log": "zset_log, as the file says 27 KB",
 		"[200/1m]\n    script: gcra":     "gcra, as the file says 280 B",

@@ -127,7 +127,7 @@ func TestServerStoredIsPrintable(t *testing.T) {
 			{"rpush", "sluice:" + text + ":{demo}:ll1", now}, {"rpush", "sluice:try:{" + subject + "}:ll1", now},
 			{"rpush", "sluice:try:{demo}:ll1", text}, {"zadd", "sluice:try:{demo}:zl1", now, text},
 			{"hset", "sluice:try:{demo}:tb1", "rate", text}, {"set", "sluice:try:{demo}:gcra1", text},
-			{"zadd", "sluice:try:{demo}:cc1", now + 60_000_000, text}, {"set", "sluice:try:{demo}:sr1:1000000x61", text},
+			{"zadd", "sluice:try:{demo}:cc1", now + 60_000_000, text}, {"set", "sluice:try:{demo}:sr1:1000x1", text},
 			{"rpush", "sluice:try:{demo}:tb1:by:" + text, text}, {"set", "sluice:try:{demo}:" + text, text},
 		} {
 			must(t, rdb.Do(background, put...).Err())

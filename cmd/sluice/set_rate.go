@@ -75,9 +75,10 @@ func (a app) setRate(ctx context.Context, args []string) error {
 // errNoBucket is in the error of a limiter that is no token_bucket, and would not read a rate.
 var errNoBucket = errors.New("only a token_bucket reads a rate from Redis; nothing was written")
 
-// wantBucket refuses a subject with state of another script and no permits of a token_bucket. If no rate is stored for
-// the subject, so it does with all subjects of the limiter on the server together, and if nothing is stored of them,
-// unless the limiter is new. A rate alone proves nothing, because set-rate may have written it.
+// wantBucket refuses a subject with state of another script and no permits of a token_bucket. It looks by SCAN only if
+// it finds neither under the keys that it knows. If no rate is stored for the subject, so it does with all subjects of
+// the limiter on the server together, and if nothing is stored of them, unless the limiter is new. A rate alone proves
+// nothing, because set-rate may have written it.
 func (a app) wantBucket(ctx context.Context, rdb *redis.Client, begin, limiter string, known, isNew bool) error {
 	other, bucket := "", false
 	add := func(keys []string) error {
@@ -92,12 +93,15 @@ func (a app) wantBucket(ctx context.Context, rdb *redis.Client, begin, limiter s
 		}
 		return nil
 	}
-	patterns := []string{globEscape.Replace(begin) + "*"} // only callers know all parts of a key
-	if !known {
-		patterns = append(patterns, limiter)
+	for _, state := range append(namesOf(sluice.All(), stored.CodeOf), "tb1:all") {
+		if n, err := rdb.Exists(ctx, begin+state).Result(); err != nil {
+			return fmt.Errorf("asking %s: %w", rdb.Options().Addr, err)
+		} else if n > 0 {
+			_ = add([]string{begin + state})
+		}
 	}
-	for _, pattern := range patterns {
-		if other != "" || bucket {
+	for _, pattern := range []string{globEscape.Replace(begin) + "*", limiter} {
+		if other != "" || bucket || known && pattern == limiter {
 			break
 		}
 		all := scan{pattern: pattern, page: searchPage, share: searchShare, status: newScreen(a.stderr)}

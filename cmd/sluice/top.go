@@ -154,6 +154,7 @@ type subject struct {
 	Limiter string `json:"limiter"`
 	Subject string `json:"subject"`
 	Client  string `json:"client,omitempty"`
+	Window  int64  `json:"window,omitempty"` // of a slice_ring, in microseconds
 	Permits int64  `json:"permits,omitempty"`
 	Backlog int64  `json:"backlog,omitempty"` // microseconds until a gcra is full
 	// microseconds since the newest permit; negative: booked ahead; not for gcra and slots
@@ -214,6 +215,9 @@ func (c *census) count(s stored.Summary, node string) {
 		c.Buckets = keep(c.Buckets, one, c.flags.n)
 	case s.Exists:
 		c.Counted++
+		if s.Ring != nil {
+			one.Window = s.Ring.Span()
+		}
 		if idle := s.Now - s.Newest; s.Slots == nil {
 			one.Idle = &idle
 		}
@@ -309,6 +313,9 @@ func (s screen) ranked(subjects []*subject, measure string, text func(*subject) 
 		who := one.Subject
 		if one.Client != "" {
 			who += " by " + one.Client
+		}
+		if one.Window > 0 {
+			who += " in " + length(one.Window)
 		}
 		row := []cell{{text: text(one), right: true}}
 		switch {

@@ -92,7 +92,7 @@ func TestServerTop(t *testing.T) {
 	got = runLine(env, "top --n 3 --share 100")
 	wantText(t, got, exitDone,
 		`^most permits stored, refused calls not counted\npermits +newest.*\n +99 .* list_log_v1 +other +many\n`,
-		` +8 .* slice_ring_v1 +try +8\n\nfurthest from full\n *full in +expires +memory`,
+		` +8 .* slice_ring_v1 +try +8 in 1h0m18s\n\nfurthest from full\n *full in +expires +memory`,
 		`9 subjects \(of 14 keys scanned\)\n1 key that a script would refuse: see sluice inspect <key>`)
 	wantNarrow(t, "top", got.stdout)
 	wantText(t, runLine(env, "top --prefix mine"), exitDone, `98 .* here\n\n1 subject \(of 14 keys`)

@@ -133,13 +133,13 @@ func (t *trial) call(ctx context.Context, script sluice.Script) error {
 // decide makes one decision and checks that it was granted, or that what was granted is given back.
 func (t *trial) decide(ctx context.Context, script sluice.Script) error {
 	places := strings.NewReplacer("<prefix>", t.prefix, "<limiter>", "verify", "<subject>", t.subject,
-		"<client>", "verify", "<id>", "verify")
+		"<client>", "verify", "<id>", "verify", "<slice>x<size>", fmt.Sprintf("%dx10", trialWindow.Microseconds()/10))
 	keys := namesOf(script.Keys, func(key sluice.Key) string { return places.Replace(key.Pattern) })
 	code := stored.CodeOf(script)
 	window := trialWindow.Microseconds()
 	values := map[string]any{
 		"limit": 100, "limit_i": 100, "burst": 100, "rate": 100, "window": window, "interval": window, "ttl": window,
-		"slice_i": window / 10, "size_i": 10, "permits": 1, "reported": 1, "reported_k": 1, "unknown": 1,
+		"slice_i": window / 10, "size_i": 10, "permits": 1, "reported": 1, "unknown": 1,
 		"max_wait": 0, "scope": 0, "renew": 0, "id": "verify", "moment": t.granted[code],
 	}
 	var args []any

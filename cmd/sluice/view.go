@@ -147,7 +147,7 @@ func (f inspectFlags) measure(ctx context.Context, rdb *redis.Client, v *view, s
 	}
 	switch {
 	case s.Ring != nil:
-		v.Window, v.windowFrom = s.Ring.Span(), "of the ring"
+		v.Window, v.windowFrom = s.Ring.Span(), fmt.Sprintf("%d slices of %s", s.Ring.Size, windowText(micros(s.Ring.Slice)))
 	case s.Damage != "" || s.Bucket != nil || s.Config != nil || s.Slots != nil:
 	case v.Config != nil:
 		v.Window, v.windowFrom = v.Config.Interval, "the stored interval"
@@ -211,6 +211,14 @@ func (f inspectFlags) look(ctx context.Context, rdb *redis.Client, v *view, key 
 		v.used, v.Doubts = true, []string{"the policy file has " + f.script + ", which does not read this key"}
 		return nil
 	}
+	if v.Ring != nil { // of the limits, that of its window
+		others := func(l loader.Limit) bool { return l.Window == 0 || !v.Ring.Counts(l.Window.Microseconds()) }
+		given := f.limits
+		f.limits = slices.DeleteFunc(slices.Clone(given), others)
+		if len(f.limits) == 0 && len(given) > 0 && f.from == "" && v.State == stateLive {
+			v.Doubts = []string{"no --limit has this window, which may refuse"}
+		}
+	}
 	keys, args := f.lookArgs(v, key)
 	if args == nil {
 		return nil
@@ -249,9 +257,12 @@ func (f inspectFlags) lookArgs(v *view, key stored.Key) (keys []string, args []a
 	isWindow, window := one.Window > 0, one.Window.Microseconds()
 	switch key.Code {
 	case "sr1":
-		v.wanted = "--limit 100/1m --limit 1000/1h"
-		if limit, known := f.limitOf(v.Ring); known {
-			args = []any{0, 0, v.Ring.Slice, v.Ring.Size, limit.Permits}
+		v.wanted = "--limit N/" + windowText(micros((v.Ring.Size-1)*v.Ring.Slice))
+		if f.from != "" {
+			v.wanted = "" // the file names all windows; this one is from before
+		}
+		if isWindow {
+			args = []any{0, 0, v.Ring.Slice, v.Ring.Size, one.Permits}
 		}
 	case "gcra1":
 		v.wanted = "--limit 10/1s --burst 20"
@@ -289,34 +300,22 @@ func bucketArgs(v *view, key stored.Key) (keys []string, args []any) {
 	return keys, []any{v.Config.Rate, v.Config.Interval, scope, 0, 0}
 }
 
-// limitOf returns the limit whose window a ring counts.
-func (f inspectFlags) limitOf(r *stored.Ring) (limit loader.Limit, known bool) {
-	for _, limit := range f.limits {
-		if r != nil && limit.Window > 0 && r.Counts(limit.Window.Microseconds()) {
-			return limit, true
-		}
-	}
-	return loader.Limit{}, false
-}
+// micros is a number of microseconds.
+func micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
 
 // doubt says what is assumed of the limits, and how they differ from what the last grants left.
 func (f inspectFlags) doubt(v *view, key stored.Key) {
 	if key.Config().IsConfig() {
 		return // the rate is stored
 	}
-	judging := f.limits[:1]
-	if limit, known := f.limitOf(v.Ring); known {
-		judging = []loader.Limit{limit}
-	}
-	window, limit := judging[0].Window.Microseconds(), judging[0].Permits
-	v.assumed = rateList(judging)
+	window, limit := f.limits[0].Window.Microseconds(), f.limits[0].Permits
+	v.assumed = rateList(f.limits)
 	if window == 0 { // of slots
 		v.assumed = fmt.Sprint(limit)
 	}
 	v.assumed += ", " + cmp.Or(f.from, "as given") + ": Redis does not store it"
 	switch {
-	case key.IsRing():
-		return // its window is the limit's
+	case v.Ring != nil: // its window is that of the limit
 	case v.Limit > 0 && v.Limit != limit && f.from == "": // gcra; an override changes the limit too
 		v.Doubts = append(v.Doubts, fmt.Sprintf("the newest grant was made under a limit of %d", v.Limit))
 	case v.widest > 0 && v.widest != window:

@@ -25,11 +25,7 @@ func (s screen) view(v view) {
 	if v.Config != nil {
 		line("rate", configText(*v.Config))
 	}
-	if v.Ring != nil {
-		line("counts", fmt.Sprintf("for %s, in %d slices of %s", windowText(time.Duration(v.Ring.Span())*time.Microsecond),
-			v.Ring.Size, windowText(time.Duration(v.Ring.Slice)*time.Microsecond)))
-	}
-	if v.Window > 0 && v.Ring == nil {
+	if v.Window > 0 {
 		line("window", length(v.Window)+", "+v.windowFrom)
 	}
 	line("permits", v.permitsText())
@@ -70,8 +66,6 @@ func (v view) permitsText() string {
 	switch {
 	case v.State != stateLive && v.State != stateIdle || v.Permits == 0 || v.Full > 0:
 		return ""
-	case v.Ring != nil:
-		return fmt.Sprintf("%d in the window", v.Permits)
 	case v.Window > 0:
 		return fmt.Sprintf("%d live, of %d stored", v.Live, v.Permits)
 	}
@@ -115,6 +109,9 @@ func (s screen) left(v view, line func(name string, text any)) {
 		return
 	}
 	what := "permit"
+	if v.Ring != nil {
+		what = "permit in this window"
+	}
 	if v.Holders != nil || strings.HasPrefix(v.Script, "concurrency") {
 		what = "slot"
 	}
