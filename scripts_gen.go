@@ -21,8 +21,8 @@ const (
 	ListLogReturnV1SHA1      = "e95e7093ae83a53c8f9898e0f46b2417c696b462"
 	ListLogV1SHA1            = "81c1f896af8bfb560ecadcd55347f63e997736a5"
 	SliceRingManyV1SHA1      = "3646b304251c6ad182e8bebdde126b50f4c57198"
-	SliceRingReturnV1SHA1    = "9d2cb017a1d81f00a62df5c450741d01184ff4ad"
-	SliceRingV1SHA1          = "a6f4e8e7dad3d7afc23aefcb010c917ddbf6cd7c"
+	SliceRingReturnV1SHA1    = "fc929967e93282699dee502ea6b748834c1e24d7"
+	SliceRingV1SHA1          = "bbfe2addf92c97652db459b9bdb094d73d2b08f9"
 	TokenBucketSetV1SHA1     = "efa8b26406fc5dc6ac26e5dd4908c6b894a16c1a"
 	TokenBucketV1SHA1        = "a4e0b43c1b33060fa3023af27209f5da59b2a14e"
 	ZSetLogReturnV1SHA1      = "06ea782f1acdb5851b30daf044879eecf265e722"
@@ -512,11 +512,11 @@ var sliceRingReturnV1Source string
 
 // SliceRingReturnV1 returns slice_ring_return v1. Gives back permits that slice_ring granted
 // and that were not used. Name the windows of that grant: in each, the slice of its moment is
-// lowered by what goes back, but not below 0. Nothing goes back in a window that this slice has
-// left, or once 1000 slices have passed in all windows together. Give back no more than was
-// granted, once: more takes permits of others. After a lost reply, do not send it again. A
-// grant made while the clock was behind is counted in the slice of the last charge: of its
-// permits go back as many as the slice of its moment holds.
+// lowered by what goes back, but not below 0. Nothing goes back in a window that this slice had
+// left at the last charge, or where more than 1000 slices in all windows together have passed
+// until then. Give back no more than was granted, once: more takes permits of others. After a
+// lost reply, do not send it again. A grant made while the clock was behind is counted in the
+// slice of the last charge: of its permits go back as many as the slice of its moment holds.
 func SliceRingReturnV1() Script {
 	return Script{
 		Name:    "slice_ring_return",
@@ -524,7 +524,7 @@ func SliceRingReturnV1() Script {
 		File:    "slice_ring_return_v1.lua",
 		SHA1:    SliceRingReturnV1SHA1,
 		Source:  sliceRingReturnV1Source,
-		About:   "Gives back permits that slice_ring granted and that were not used. Name the windows of that grant: in each, the slice of its moment is lowered by what goes back, but not below 0. Nothing goes back in a window that this slice has left, or once 1000 slices have passed in all windows together. Give back no more than was granted, once: more takes permits of others. After a lost reply, do not send it again. A grant made while the clock was behind is counted in the slice of the last charge: of its permits go back as many as the slice of its moment holds.",
+		About:   "Gives back permits that slice_ring granted and that were not used. Name the windows of that grant: in each, the slice of its moment is lowered by what goes back, but not below 0. Nothing goes back in a window that this slice had left at the last charge, or where more than 1000 slices in all windows together have passed until then. Give back no more than was granted, once: more takes permits of others. After a lost reply, do not send it again. A grant made while the clock was behind is counted in the slice of the last charge: of its permits go back as many as the slice of its moment holds.",
 		Keys: []Key{
 			{Name: "ring_i", Pattern: "<prefix>:<limiter>:{<subject>}:sr1:<slice>x<size>", Repeated: true},
 		},
@@ -598,7 +598,7 @@ func SliceRingV1() Script {
 		State:      "sr/1",
 		Layout:     "Big-endian integers: the time of the last charge in 7 bytes, the total charged in 6, the total before the oldest slice of the window then in 6; and size cells of 6. Slice s begins at s * slice; cell s % size has the total before it. Totals wrap at 2^48. A clock behind the last charge stands still there; where it is more than the window and 60 s behind, the ring counts as empty. So does an empty string. Expires when the last charge has left",
 		Complexity: "O(W)",
-		Cost:       "TIME, and for each of W windows GETRANGE and SETRANGE. In a new slice GETRANGE, PEXPIREAT, and a cell for each slice since the last charge. A denial reads all cells of full windows",
+		Cost:       "TIME, and for each of W windows GETRANGE and SETRANGE. A new slice: GETRANGE, PEXPIREAT, and a cell for each slice since the last charge; an empty window: SET. A denial reads all cells",
 		Redis:      "5.0",
 	}
 }
@@ -792,7 +792,7 @@ func ZSetLogV1() Script {
 // of them.
 func Libraries() []Library {
 	return []Library{
-		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "cee0c27452ba39d2f44abab7bb93c08ad13aff25", Source: sluiceV1Source},
+		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "719b790a608e3604febbdaeb19d6cdc0a72dcfe7", Source: sluiceV1Source},
 	}
 }
 

@@ -1834,10 +1834,10 @@ local function slice_ring_return_v1(KEYS, ARGV)
 --
 -- Gives back permits that slice_ring granted and that were not used. Name the windows of that grant: in
 -- each, the slice of its moment is lowered by what goes back, but not below 0. Nothing goes back in a
--- window that this slice has left, or once 1000 slices have passed in all windows together. Give back no
--- more than was granted, once: more takes permits of others. After a lost reply, do not send it again.
--- A grant made while the clock was behind is counted in the slice of the last charge: of its permits go
--- back as many as the slice of its moment holds.
+-- window that this slice had left at the last charge, or where more than 1000 slices in all windows
+-- together have passed until then. Give back no more than was granted, once: more takes permits of
+-- others. After a lost reply, do not send it again. A grant made while the clock was behind is counted in
+-- the slice of the last charge: of its permits go back as many as the slice of its moment holds.
 --
 -- GROUP[i]    window       1..8
 -- KEYS[i]     ring_i       <prefix>:<limiter>:{<subject>}:sr1:<slice>x<size>
@@ -2000,8 +2000,8 @@ local function slice_ring_v1(KEYS, ARGV)
 --                          at s * slice; cell s % size has the total before it. Totals wrap at 2^48. A clock behind
 --                          the last charge stands still there; where it is more than the window and 60 s behind, the
 --                          ring counts as empty. So does an empty string. Expires when the last charge has left
--- COMPLEXITY  O(W)         TIME, and for each of W windows GETRANGE and SETRANGE. In a new slice GETRANGE, PEXPIREAT,
---                          and a cell for each slice since the last charge. A denial reads all cells of full windows
+-- COMPLEXITY  O(W)         TIME, and for each of W windows GETRANGE and SETRANGE. A new slice: GETRANGE, PEXPIREAT, and
+--                          a cell for each slice since the last charge; an empty window: SET. A denial reads all cells
 -- REDIS       5.0
 
 -- PART arguments: printed by make generate

@@ -3,10 +3,10 @@
 --
 -- Gives back permits that slice_ring granted and that were not used. Name the windows of that grant: in
 -- each, the slice of its moment is lowered by what goes back, but not below 0. Nothing goes back in a
--- window that this slice has left, or once 1000 slices have passed in all windows together. Give back no
--- more than was granted, once: more takes permits of others. After a lost reply, do not send it again.
--- A grant made while the clock was behind is counted in the slice of the last charge: of its permits go
--- back as many as the slice of its moment holds.
+-- window that this slice had left at the last charge, or where more than 1000 slices in all windows
+-- together have passed until then. Give back no more than was granted, once: more takes permits of
+-- others. After a lost reply, do not send it again. A grant made while the clock was behind is counted in
+-- the slice of the last charge: of its permits go back as many as the slice of its moment holds.
 --
 -- GROUP[i]    window       1..8
 -- KEYS[i]     ring_i       <prefix>:<limiter>:{<subject>}:sr1:<slice>x<size>

@@ -33,8 +33,8 @@
 --                          at s * slice; cell s % size has the total before it. Totals wrap at 2^48. A clock behind
 --                          the last charge stands still there; where it is more than the window and 60 s behind, the
 --                          ring counts as empty. So does an empty string. Expires when the last charge has left
--- COMPLEXITY  O(W)         TIME, and for each of W windows GETRANGE and SETRANGE. In a new slice GETRANGE, PEXPIREAT,
---                          and a cell for each slice since the last charge. A denial reads all cells of full windows
+-- COMPLEXITY  O(W)         TIME, and for each of W windows GETRANGE and SETRANGE. A new slice: GETRANGE, PEXPIREAT, and
+--                          a cell for each slice since the last charge; an empty window: SET. A denial reads all cells
 -- REDIS       5.0
 
 -- PART arguments: printed by make generate
