@@ -104,8 +104,8 @@ type manifestField struct {
 	Text string `json:"text"`
 }
 
-// A manifestGroup holds the repeated keys, arguments and replies. They occur min to max times. A group inside the one of
-// subjects has its keys for each subject, arguments that are the same for all subjects, and replies that follow the
+// A manifestGroup holds the repeated keys, arguments and replies. They occur min to max times. A group inside the group
+// of subjects has its keys for each subject, arguments that are the same for all subjects, and replies that follow the
 // other replies of each subject.
 type manifestGroup struct {
 	Name      string          `json:"name"`

@@ -17,12 +17,12 @@ import (
 //	-- MANY: x_many_v1 repeats what follows for 1..64 keys.
 //	-- MANY: x_many_v1 repeats what follows for 1..64 keys, keys * permits up to 1000, 256 calls of f.
 //
-// The arguments are the same for all keys. After so many calls of the function f the other keys are not decided: granted
-// -3. That bounds the cost of a call.
+// The arguments are the same for all keys. After so many calls of the function f the other keys are not decided:
+// granted -3. That bounds the cost of a call.
 //
 // What stands before the line is done once for all keys. What follows becomes the function decide, in which a reply
-// {.., now} or {.., now, unpack(counts)} is returned without now, and counts as a table. The header is made from that of
-// the script. Where the script takes a key for each member of a group, decide takes the keys of one subject.
+// {.., now} or {.., now, unpack(counts)} is returned without now, and counts as a table. The header is made from the
+// script's. Where the script takes a key for each member of a group, decide takes the keys of one subject.
 var manyPattern = regexp.MustCompile(
 	`^-- MANY: ([a-z0-9_]+) repeats what follows for 1\.\.([1-9][0-9]*) keys` +
 		`(?:, keys \* ([a-z_]+) up to ([1-9][0-9]*), ([1-9][0-9]*) calls of ([a-z_]+))?\.$`)
@@ -250,14 +250,14 @@ func (r *repetition) Order() string {
 func (r *repetition) Prose() string {
 	keys := "REPLY goes on with EACH for each key in turn. Each key is decided as by %s, and twice if it is named twice."
 	if r.Group != nil {
-		keys = "KEYS has the " + r.Keys[0].Name[:len(r.Keys[0].Name)-2] + "s of the first subject, then of the next. REPLY goes " +
-			"on with EACH for each subject in turn. Each is decided as by %s, and twice if it is named twice."
+		keys = "KEYS has the " + tableOf(r.Keys[0].Name) + " of the first subject, then of the next. REPLY goes on with " +
+			"EACH for each subject in turn. Each is decided as by %s, and twice if it is named twice."
 	}
 	if r.Bound != "" { // a row has K
 		keys += " K is the number of keys."
 	}
-	text := fmt.Sprintf("%s for up to %s keys of one limiter in one call. "+keys+" Only granted above 0 is a grant. One that "+
-		"cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE); the others are decided. If Redis refuses a command, "+
+	text := fmt.Sprintf("%s for up to %s keys of one limiter in one call. "+keys+" Only granted above 0 is a grant. "+
+		"One that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE); the others are decided. If Redis refuses a command, "+
 		"for example by an ACL, the call ends with that error, and those before it keep their grants: too much is counted, "+
 		"never too little. In a cluster all keys must lie in one slot: different subjects mostly do not.",
 		r.ID(), r.Max, r.ID())

@@ -64,7 +64,7 @@ func (k Key) Client() string {
 // IsRing reports whether the key holds a ring of slices.
 func (k Key) IsRing() bool { return k.Code == sliceRing }
 
-// Window returns the length of a slice in microseconds, and the number of slices, of the window that a ring's key names.
+// Window returns the length of a slice in microseconds, and the number of slices, of the window in a ring's key.
 func (k Key) Window() (slice, size int64, ok bool) {
 	if len(k.Parts) != 1 {
 		return 0, 0, false
