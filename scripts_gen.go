@@ -11,34 +11,36 @@ func All() []Script {
 
 // The SHA1 of each script, by which EVALSHA calls it.
 const (
-	BudgetSettleV1SHA1       = "ca597b2cbd8aaca9071ef1291c9fa06b0cf45824"
-	BudgetV1SHA1             = "d050eb8d29b3fdb01cb8d161cad3a3a0d7e4d140"
-	ConcurrencyReleaseV1SHA1 = "9c173db23fb76519d0c2144cd8f3479a2fc3d6b0"
-	ConcurrencyV1SHA1        = "1fcdb50b8814e0df35d9a406d60edf29157879c1"
-	GCRAManyV1SHA1           = "843bd5bead460cd8eedd138ecc2651fc7d2782f0"
-	GCRAV1SHA1               = "a806bdb417e40079d1294692f823c8253cbbf06b"
-	ListLogManyV1SHA1        = "b0e2ddb75f5ae98e084c013c2e83cd2be488ced0"
-	ListLogReturnV1SHA1      = "e95e7093ae83a53c8f9898e0f46b2417c696b462"
-	ListLogV1SHA1            = "81c1f896af8bfb560ecadcd55347f63e997736a5"
-	SliceRingManyV1SHA1      = "3646b304251c6ad182e8bebdde126b50f4c57198"
-	SliceRingReturnV1SHA1    = "fc929967e93282699dee502ea6b748834c1e24d7"
-	SliceRingV1SHA1          = "bbfe2addf92c97652db459b9bdb094d73d2b08f9"
-	TokenBucketSetV1SHA1     = "efa8b26406fc5dc6ac26e5dd4908c6b894a16c1a"
-	TokenBucketV1SHA1        = "a4e0b43c1b33060fa3023af27209f5da59b2a14e"
-	ZSetLogReturnV1SHA1      = "06ea782f1acdb5851b30daf044879eecf265e722"
-	ZSetLogV1SHA1            = "cc314c4fab284a8862e573c15d34e132686cf2fc"
+	BudgetSettleV1SHA1       = "a2c06da24af7abb4bfc5030c4fd205173167f881"
+	BudgetV1SHA1             = "c390d9cfcb9a9f7e2816ec31afd97fded4a0f795"
+	ConcurrencyReleaseV1SHA1 = "c95048d1959834d832351b20041c799cae615a8f"
+	ConcurrencyV1SHA1        = "bc45ad84fff3081aa45aa801bde3ee39a80be384"
+	GCRAManyV1SHA1           = "17830f0ab2553a288de26da3c2e1cf41c377c64d"
+	GCRAV1SHA1               = "1aeabddc6855b5bfc55398e61680b91532cada0f"
+	ListLogManyV1SHA1        = "7e29100f2a7bda4fb8d991b60d6285b41497086b"
+	ListLogReturnV1SHA1      = "bb7ef30fc9359a1d63c779cda53fd616db35a0df"
+	ListLogV1SHA1            = "d1926ff5cc8a8cc1665a22dd7ca56c071ff166c4"
+	SliceRingManyV1SHA1      = "a16dd24c6e5eb2470ba89bac1b5840e1f427dca7"
+	SliceRingReturnV1SHA1    = "ed948e775db337825291d3d0c62ce067f2732370"
+	SliceRingV1SHA1          = "6bf3f4b0ad4205f03946ca4d8ff27a847bd9c069"
+	TokenBucketSetV1SHA1     = "69e4a5735584f250b38e97d5cac1cf20a765ee1f"
+	TokenBucketV1SHA1        = "c35cc72d7143d5518aad781c5083d3624b00ae3b"
+	ZSetLogReturnV1SHA1      = "c87f14dbb34f36b0a820c0d1f3f601f572f262ad"
+	ZSetLogV1SHA1            = "43e72e4941259cd91fd4d45c61d05a3439994f64"
 )
 
 //go:embed scripts/budget_settle_v1.lua
 var budgetSettleV1Source string
 
 // BudgetSettleV1 returns budget_settle v1. Settles what budget charged for an id: the actual
-// cost takes the place of the estimate. What it cost more is charged to the current slices of
-// the windows named, whatever their limits: while one holds more than its limit, budget and
-// slice_ring deny. What it cost less is given back as slice_ring_return does, in those windows
-// named that were charged for the id: no more than their slices hold, and at most 1000 slices
-// back. If a ring was deleted and filled again in that slice, it gives back permits of others.
-// Where Redis refuses a command, the id keeps its estimate, and its ttl may start again.
+// cost takes the place of the estimate. What it cost more, and only that, is charged to the
+// current slices of all windows named, whatever their limits: to budget and slice_ring, one
+// above its limit is full. What it cost less is given back as slice_ring_return does, from the
+// slice of the id's time, in the windows named whose slice and size, under whatever key, were
+// charged for the id; of the others, only the headers are read. If a ring was deleted and
+// filled again in that slice, it gives back permits of others, and so where slice_ring_return
+// gave the estimate back. Where Redis refuses a command, the id keeps its estimate; its ttl may
+// have begun anew.
 func BudgetSettleV1() Script {
 	return Script{
 		Name:    "budget_settle",
@@ -46,7 +48,7 @@ func BudgetSettleV1() Script {
 		File:    "budget_settle_v1.lua",
 		SHA1:    BudgetSettleV1SHA1,
 		Source:  budgetSettleV1Source,
-		About:   "Settles what budget charged for an id: the actual cost takes the place of the estimate. What it cost more is charged to the current slices of the windows named, whatever their limits: while one holds more than its limit, budget and slice_ring deny. What it cost less is given back as slice_ring_return does, in those windows named that were charged for the id: no more than their slices hold, and at most 1000 slices back. If a ring was deleted and filled again in that slice, it gives back permits of others. Where Redis refuses a command, the id keeps its estimate, and its ttl may start again.",
+		About:   "Settles what budget charged for an id: the actual cost takes the place of the estimate. What it cost more, and only that, is charged to the current slices of all windows named, whatever their limits: to budget and slice_ring, one above its limit is full. What it cost less is given back as slice_ring_return does, from the slice of the id's time, in the windows named whose slice and size, under whatever key, were charged for the id; of the others, only the headers are read. If a ring was deleted and filled again in that slice, it gives back permits of others, and so where slice_ring_return gave the estimate back. Where Redis refuses a command, the id keeps its estimate; its ttl may have begun anew.",
 		Keys: []Key{
 			{Name: "ring_i", Pattern: "<prefix>:<limiter>:{<subject>}:sr1:<slice>x<size>", Repeated: true},
 			{Name: "id", Pattern: "<prefix>:<limiter>:{<subject>}:bg1:<id>"},
@@ -54,26 +56,26 @@ func BudgetSettleV1() Script {
 		Args: []Field{
 			{Name: "ttl", Type: "us", Min: 1000, Max: 31622400000000, Text: "how long the id is known from now on"},
 			{Name: "permits", Type: "int", Min: 0, Max: 1000000000, Text: "the actual cost"},
-			{Name: "unknown", Type: "int", Min: 0, Max: 1, Text: "an id that is not known: 0 leaves it alone, 1 charges it. With 1, do not settle later than ttl: the cost is then charged again, on top of what was charged"},
+			{Name: "unknown", Type: "int", Min: 0, Max: 1, Text: "an id that is not known: 0 leaves it alone, 1 charges it. With 1, settle and retry while the id is known: later, the cost is charged on top of what was charged before"},
 			{Name: "slice_i", Type: "us", Min: 1000, Max: 86400000000, Text: "length of a slice", Repeated: true},
 			{Name: "size_i", Type: "int", Min: 1, Max: 1000, Text: "number of its slices", Repeated: true},
 		},
 		Group: &Group{Name: "window", Min: 1, Max: 8},
 		Reply: []Field{
 			{Name: "settled", Type: "int", Min: 0, Max: 1, Text: "1: this call settled it; 0: settled before, or not known"},
-			{Name: "permits", Type: "int", Min: 0, Max: 1000000000, Text: "charged for the id in all; 0 where it is not known"},
+			{Name: "permits", Type: "int", Min: 0, Max: 1000000000, Text: "what the id counts for: the estimate less the most that one window gave back, or the cost if above; not known: 0"},
 			{Name: "now", Type: "time", Min: 0, Max: -1, Text: "the server's clock at the decision"},
 		},
 		Errors: []ErrorReply{
-			{Code: "BADARG", Text: "an argument is not an integer in its range"},
+			{Code: "BADARG", Text: "an argument is wrong, or their number"},
 			{Code: "WRONGTYPE", Text: "a ring or id holds something other than a string"},
-			{Code: "BADSTATE", Text: "a ring or id holds a string that is not in the layout sr/1 or bg/1"},
+			{Code: "BADSTATE", Text: "a ring ends before what the call reads of it, or an id cannot be read as bg/1"},
 		},
 		Commands:   []string{"GET", "GETRANGE", "PEXPIREAT", "SET", "SETRANGE", "TIME"},
 		State:      "sr/1, bg/1",
-		Layout:     "slice_ring's; budget's",
+		Layout:     "slice_ring's. If Redis refuses to store the id, its charge goes back, but not in reset_after; budget's",
 		Complexity: "O(N)",
-		Cost:       "N is the number of slices since the charge, at most 1000: giving back reads and writes their cells. Charging costs what a grant of slice_ring does",
+		Cost:       "N is the number of slices from the id's charge to the last one, at most 1000 in all windows: giving back reads and writes their cells. Charging costs what a grant of slice_ring does",
 		Redis:      "5.0",
 	}
 }
@@ -81,12 +83,13 @@ func BudgetSettleV1() Script {
 //go:embed scripts/budget_v1.lua
 var budgetV1Source string
 
-// BudgetV1 returns budget v1. A charge that is known only afterwards: takes an estimate from
-// the rings of slice_ring under an id, and budget_settle corrects it. It decides as slice_ring
-// does, on the same rings. It denies while a window is full, or over its limit because settling
-// charged more. Asked again with the id and the same permits before it is settled, it grants
-// them again and charges nothing. If an id expires before it is settled, its estimate stays
-// charged. Take ids of your own making: an end user who chooses them is not limited.
+// BudgetV1 returns budget v1. A cost that is known only afterwards: takes an estimate from the
+// rings of slice_ring under an id, and budget_settle corrects it. It decides as slice_ring
+// does, on the same rings; a window that settling charged above its limit is full. Asked again
+// with the id and the same permits within ttl, before it is settled, it grants them again and
+// charges nothing, in any windows, full or not. If an id expires before it is settled, its
+// estimate stays charged. Take ids of your own making: an end user who chooses them is not
+// limited.
 func BudgetV1() Script {
 	return Script{
 		Name:    "budget",
@@ -94,7 +97,7 @@ func BudgetV1() Script {
 		File:    "budget_v1.lua",
 		SHA1:    BudgetV1SHA1,
 		Source:  budgetV1Source,
-		About:   "A charge that is known only afterwards: takes an estimate from the rings of slice_ring under an id, and budget_settle corrects it. It decides as slice_ring does, on the same rings. It denies while a window is full, or over its limit because settling charged more. Asked again with the id and the same permits before it is settled, it grants them again and charges nothing. If an id expires before it is settled, its estimate stays charged. Take ids of your own making: an end user who chooses them is not limited.",
+		About:   "A cost that is known only afterwards: takes an estimate from the rings of slice_ring under an id, and budget_settle corrects it. It decides as slice_ring does, on the same rings; a window that settling charged above its limit is full. Asked again with the id and the same permits within ttl, before it is settled, it grants them again and charges nothing, in any windows, full or not. If an id expires before it is settled, its estimate stays charged. Take ids of your own making: an end user who chooses them is not limited.",
 		Keys: []Key{
 			{Name: "ring_i", Pattern: "<prefix>:<limiter>:{<subject>}:sr1:<slice>x<size>", Repeated: true},
 			{Name: "id", Pattern: "<prefix>:<limiter>:{<subject>}:bg1:<id>"},
@@ -110,20 +113,20 @@ func BudgetV1() Script {
 		Reply: []Field{
 			{Name: "granted", Type: "int", Min: 0, Max: 1000000000, Text: "permits granted: 0, or all that were asked for"},
 			{Name: "remaining", Type: "int", Min: 0, Max: 1000000000, Text: "permits that could be granted now"},
-			{Name: "wait", Type: "us", Min: 0, Max: -1, Text: "until they come free (a look: 1 permit), if no one else asks"},
+			{Name: "wait", Type: "us", Min: 0, Max: -1, Text: "until they are free (0: one), if nobody else asks"},
 			{Name: "reset_after", Type: "us", Min: 0, Max: -1, Text: "until the last charge has left all windows"},
 			{Name: "now", Type: "time", Min: 0, Max: -1, Text: "the server's clock at the decision"},
 			{Name: "count_i", Type: "int", Min: 0, Max: -1, Text: "permits in the window now; more than limit_i is a debt", Repeated: true},
 		},
 		Errors: []ErrorReply{
-			{Code: "BADARG", Text: "an argument is not an integer in its range, or the id is settled or has other permits"},
+			{Code: "BADARG", Text: "an argument is wrong, or their number, or the id is settled or has other permits"},
 			{Code: "WRONGTYPE", Text: "a ring or id holds something other than a string"},
-			{Code: "BADSTATE", Text: "a ring or id holds a string that is not in the layout sr/1 or bg/1"},
+			{Code: "BADSTATE", Text: "a ring ends before what the call reads of it, or an id cannot be read as bg/1"},
 		},
 		Commands:   []string{"GET", "GETRANGE", "PEXPIREAT", "SET", "SETRANGE", "TIME"},
 		State:      "sr/1, bg/1",
-		Layout:     "slice_ring's; Big-endian integers: the time of the charge in 7 bytes; twice the permits charged, and one more where they are settled, in 4; until then, slice in 5 and size in 2 for each window charged. Expires after ttl",
-		Complexity: "O(W)",
+		Layout:     "slice_ring's. If Redis refuses to store the id, its charge goes back, but not in reset_after; Big-endian integers: the time of the charge in 7 bytes; twice the permits charged, and one more where they are settled, in 4; until then, slice in 5 and size in 2 for each window charged. Expires after ttl",
+		Complexity: "O(W S)",
 		Cost:       "as slice_ring; one GET, and a grant one SET more",
 		Redis:      "5.0",
 	}
@@ -220,10 +223,10 @@ var gcraManyV1Source string
 // GCRAManyV1 returns gcra_many v1. gcra_v1 for up to 64 keys of one limiter in one call. REPLY
 // goes on with EACH for each key in turn. Each key is decided as by gcra_v1, and twice if it is
 // named twice. Only granted above 0 is a grant. One that cannot be decided has granted -1
-// (BADSTATE) or -2 (WRONGTYPE); the others are decided. If Redis refuses a command, for example
-// by an ACL, the call ends with that error, and those before it keep their grants: too much is
-// counted, never too little. In a cluster all keys must lie in one slot: different subjects
-// mostly do not.
+// (BADSTATE) or -2 (WRONGTYPE), and 0 in its other fields; the others are decided. If Redis
+// refuses a command, for example by an ACL, the call ends with that error, and those before it
+// keep their grants: too much is counted, never too little. In a cluster all keys must lie in
+// one slot: different subjects mostly do not.
 func GCRAManyV1() Script {
 	return Script{
 		Name:    "gcra_many",
@@ -231,7 +234,7 @@ func GCRAManyV1() Script {
 		File:    "gcra_many_v1.lua",
 		SHA1:    GCRAManyV1SHA1,
 		Source:  gcraManyV1Source,
-		About:   "gcra_v1 for up to 64 keys of one limiter in one call. REPLY goes on with EACH for each key in turn. Each key is decided as by gcra_v1, and twice if it is named twice. Only granted above 0 is a grant. One that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE); the others are decided. If Redis refuses a command, for example by an ACL, the call ends with that error, and those before it keep their grants: too much is counted, never too little. In a cluster all keys must lie in one slot: different subjects mostly do not.",
+		About:   "gcra_v1 for up to 64 keys of one limiter in one call. REPLY goes on with EACH for each key in turn. Each key is decided as by gcra_v1, and twice if it is named twice. Only granted above 0 is a grant. One that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and 0 in its other fields; the others are decided. If Redis refuses a command, for example by an ACL, the call ends with that error, and those before it keep their grants: too much is counted, never too little. In a cluster all keys must lie in one slot: different subjects mostly do not.",
 		Keys: []Key{
 			{Name: "bucket", Pattern: "<prefix>:<limiter>:{<subject>}:gcra1", Repeated: true},
 		},
@@ -320,12 +323,12 @@ var listLogManyV1Source string
 // ListLogManyV1 returns list_log_many v1. list_log_v1 for up to 64 keys of one limiter in one
 // call. REPLY goes on with EACH for each key in turn. Each key is decided as by list_log_v1,
 // and twice if it is named twice. K is the number of keys. Only granted above 0 is a grant. One
-// that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE); the others are decided.
-// If Redis refuses a command, for example by an ACL, the call ends with that error, and those
-// before it keep their grants: too much is counted, never too little. In a cluster all keys
-// must lie in one slot: different subjects mostly do not. Granted -3: not decided and not
-// charged, because the keys before it have read 256 entries. Expect it in calls for more than
-// 15 keys. Ask for these keys again.
+// that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and 0 in its other
+// fields; the others are decided. If Redis refuses a command, for example by an ACL, the call
+// ends with that error, and those before it keep their grants: too much is counted, never too
+// little. In a cluster all keys must lie in one slot: different subjects mostly do not. Granted
+// -3: not decided and not charged, because the keys before it have read 256 entries. Expect it
+// in calls for more than 15 keys. Ask for these keys again.
 func ListLogManyV1() Script {
 	return Script{
 		Name:    "list_log_many",
@@ -333,7 +336,7 @@ func ListLogManyV1() Script {
 		File:    "list_log_many_v1.lua",
 		SHA1:    ListLogManyV1SHA1,
 		Source:  listLogManyV1Source,
-		About:   "list_log_v1 for up to 64 keys of one limiter in one call. REPLY goes on with EACH for each key in turn. Each key is decided as by list_log_v1, and twice if it is named twice. K is the number of keys. Only granted above 0 is a grant. One that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE); the others are decided. If Redis refuses a command, for example by an ACL, the call ends with that error, and those before it keep their grants: too much is counted, never too little. In a cluster all keys must lie in one slot: different subjects mostly do not. Granted -3: not decided and not charged, because the keys before it have read 256 entries. Expect it in calls for more than 15 keys. Ask for these keys again.",
+		About:   "list_log_v1 for up to 64 keys of one limiter in one call. REPLY goes on with EACH for each key in turn. Each key is decided as by list_log_v1, and twice if it is named twice. K is the number of keys. Only granted above 0 is a grant. One that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and 0 in its other fields; the others are decided. If Redis refuses a command, for example by an ACL, the call ends with that error, and those before it keep their grants: too much is counted, never too little. In a cluster all keys must lie in one slot: different subjects mostly do not. Granted -3: not decided and not charged, because the keys before it have read 256 entries. Expect it in calls for more than 15 keys. Ask for these keys again.",
 		Keys: []Key{
 			{Name: "log", Pattern: "<prefix>:<limiter>:{<subject>}:ll1", Repeated: true},
 		},
@@ -457,14 +460,14 @@ func ListLogV1() Script {
 //go:embed scripts/slice_ring_many_v1.lua
 var sliceRingManyV1Source string
 
-// SliceRingManyV1 returns slice_ring_many v1. slice_ring_v1 for up to 16 keys of one limiter in
-// one call. KEYS has the rings of the first subject, then of the next. REPLY goes on with EACH
-// for each subject in turn. Each is decided as by slice_ring_v1, and twice if it is named
-// twice. Only granted above 0 is a grant. One that cannot be decided has granted -1 (BADSTATE)
-// or -2 (WRONGTYPE); the others are decided. If Redis refuses a command, for example by an ACL,
-// the call ends with that error, and those before it keep their grants: too much is counted,
-// never too little. In a cluster all keys must lie in one slot: different subjects mostly do
-// not.
+// SliceRingManyV1 returns slice_ring_many v1. slice_ring_v1 for several subjects of one limiter
+// in one call, with up to 16 keys in all. KEYS has the rings of the first subject, then of the
+// next. REPLY goes on with EACH for each subject in turn. Each is decided as by slice_ring_v1,
+// and twice if it is named twice. Only granted above 0 is a grant. One that cannot be decided
+// has granted -1 (BADSTATE) or -2 (WRONGTYPE), and 0 in its other fields; the others are
+// decided. If Redis refuses a command, for example by an ACL, the call ends with that error,
+// and those before it keep their grants: too much is counted, never too little. In a cluster
+// all keys must lie in one slot: different subjects mostly do not.
 func SliceRingManyV1() Script {
 	return Script{
 		Name:    "slice_ring_many",
@@ -472,14 +475,14 @@ func SliceRingManyV1() Script {
 		File:    "slice_ring_many_v1.lua",
 		SHA1:    SliceRingManyV1SHA1,
 		Source:  sliceRingManyV1Source,
-		About:   "slice_ring_v1 for up to 16 keys of one limiter in one call. KEYS has the rings of the first subject, then of the next. REPLY goes on with EACH for each subject in turn. Each is decided as by slice_ring_v1, and twice if it is named twice. Only granted above 0 is a grant. One that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE); the others are decided. If Redis refuses a command, for example by an ACL, the call ends with that error, and those before it keep their grants: too much is counted, never too little. In a cluster all keys must lie in one slot: different subjects mostly do not.",
+		About:   "slice_ring_v1 for several subjects of one limiter in one call, with up to 16 keys in all. KEYS has the rings of the first subject, then of the next. REPLY goes on with EACH for each subject in turn. Each is decided as by slice_ring_v1, and twice if it is named twice. Only granted above 0 is a grant. One that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and 0 in its other fields; the others are decided. If Redis refuses a command, for example by an ACL, the call ends with that error, and those before it keep their grants: too much is counted, never too little. In a cluster all keys must lie in one slot: different subjects mostly do not.",
 		Keys: []Key{
 			{Name: "ring_i", Pattern: "<prefix>:<limiter>:{<subject>}:sr1:<slice>x<size>", Repeated: true},
 		},
 		KeyGroup: &Group{Name: "subject", Min: 1, Max: 16},
 		Args: []Field{
 			{Name: "permits", Type: "int", Min: 0, Max: 1000000000, Text: "wanted now, up to every limit; 0 asks for none"},
-			{Name: "reported", Type: "int", Min: 0, Max: 1000000000, Text: "charged in any case; with permits 0, 0 only looks"},
+			{Name: "reported", Type: "int", Min: 0, Max: 1000000000, Text: "charged even if denied; both 0: only looks"},
 			{Name: "slice_i", Type: "us", Min: 1000, Max: 86400000000, Text: "length of a slice", Repeated: true},
 			{Name: "size_i", Type: "int", Min: 1, Max: 1000, Text: "number of its slices", Repeated: true},
 			{Name: "limit_i", Type: "int", Min: 1, Max: 1000000000, Text: "permits in the window", Repeated: true},
@@ -489,19 +492,19 @@ func SliceRingManyV1() Script {
 			{Name: "now", Type: "time", Min: 0, Max: -1, Text: "the server's clock at the decision"},
 			{Name: "granted", Type: "int", Min: -2, Max: 1000000000, Text: "permits granted; -1: BADSTATE, -2: WRONGTYPE", Each: true},
 			{Name: "remaining", Type: "int", Min: 0, Max: 1000000000, Text: "permits that could be granted now", Each: true},
-			{Name: "wait", Type: "us", Min: 0, Max: -1, Text: "until they come free (permits 0: one), if no one else asks", Each: true},
+			{Name: "wait", Type: "us", Min: 0, Max: -1, Text: "until they are free (0: one), if nobody else asks", Each: true},
 			{Name: "reset_after", Type: "us", Min: 0, Max: -1, Text: "until the last charge has left all windows", Each: true},
 			{Name: "count_i", Type: "int", Min: 0, Max: -1, Text: "permits in the window now; charges stop at 10^13", Repeated: true, Each: true},
 		},
 		Errors: []ErrorReply{
-			{Code: "BADARG", Text: "an argument is not an integer in its range"},
+			{Code: "BADARG", Text: "an argument is wrong, or their number"},
 			{Code: "WRONGTYPE", Text: "granted -2: a ring holds something other than a string"},
-			{Code: "BADSTATE", Text: "granted -1: a ring holds a string that is not in the layout sr/1"},
+			{Code: "BADSTATE", Text: "granted -1: a ring ends before what the call reads of it"},
 		},
 		Commands:   []string{"GETRANGE", "PEXPIREAT", "SET", "SETRANGE", "TIME"},
 		State:      "sr/1",
 		Layout:     "as slice_ring_v1",
-		Complexity: "O(K W)",
+		Complexity: "O(K W S)",
 		Cost:       "one TIME, then as slice_ring_v1 for each of K subjects",
 		Redis:      "5.0",
 	}
@@ -512,11 +515,12 @@ var sliceRingReturnV1Source string
 
 // SliceRingReturnV1 returns slice_ring_return v1. Gives back permits that slice_ring granted
 // and that were not used. Name the windows of that grant: in each, the slice of its moment is
-// lowered by what goes back, but not below 0. Nothing goes back in a window that this slice had
-// left at the last charge, or where more than 1000 slices in all windows together have passed
-// until then. Give back no more than was granted, once: more takes permits of others. After a
-// lost reply, do not send it again. A grant made while the clock was behind is counted in the
-// slice of the last charge: of its permits go back as many as the slice of its moment holds.
+// lowered by what goes back, but not below 0. Windows are taken in turn. One is passed over if
+// this slice had left it at its last charge, or if the slices from there to that charge are
+// more than 1000, with those of the windows taken before. Give back no more than was granted,
+// once: more takes permits of others. After a lost reply, do not send it again. A grant made
+// while the clock was behind is counted in the slice of the last charge, and goes back from the
+// slice of its moment, which may hold fewer, and those of others.
 func SliceRingReturnV1() Script {
 	return Script{
 		Name:    "slice_ring_return",
@@ -524,30 +528,30 @@ func SliceRingReturnV1() Script {
 		File:    "slice_ring_return_v1.lua",
 		SHA1:    SliceRingReturnV1SHA1,
 		Source:  sliceRingReturnV1Source,
-		About:   "Gives back permits that slice_ring granted and that were not used. Name the windows of that grant: in each, the slice of its moment is lowered by what goes back, but not below 0. Nothing goes back in a window that this slice had left at the last charge, or where more than 1000 slices in all windows together have passed until then. Give back no more than was granted, once: more takes permits of others. After a lost reply, do not send it again. A grant made while the clock was behind is counted in the slice of the last charge: of its permits go back as many as the slice of its moment holds.",
+		About:   "Gives back permits that slice_ring granted and that were not used. Name the windows of that grant: in each, the slice of its moment is lowered by what goes back, but not below 0. Windows are taken in turn. One is passed over if this slice had left it at its last charge, or if the slices from there to that charge are more than 1000, with those of the windows taken before. Give back no more than was granted, once: more takes permits of others. After a lost reply, do not send it again. A grant made while the clock was behind is counted in the slice of the last charge, and goes back from the slice of its moment, which may hold fewer, and those of others.",
 		Keys: []Key{
 			{Name: "ring_i", Pattern: "<prefix>:<limiter>:{<subject>}:sr1:<slice>x<size>", Repeated: true},
 		},
 		Args: []Field{
-			{Name: "moment", Type: "time", Min: 0, Max: 9007199254740991, Text: "when they were granted: REPLY[5], now, of slice_ring"},
+			{Name: "moment", Type: "time", Min: 0, Max: 9007199254740991, Text: "when they were granted: now in that reply"},
 			{Name: "permits", Type: "int", Min: 1, Max: 1000000000, Text: "to give back"},
 			{Name: "slice_i", Type: "us", Min: 1000, Max: 86400000000, Text: "length of a slice", Repeated: true},
 			{Name: "size_i", Type: "int", Min: 1, Max: 1000, Text: "number of its slices", Repeated: true},
 		},
 		Group: &Group{Name: "window", Min: 1, Max: 8},
 		Reply: []Field{
-			{Name: "returned", Type: "int", Min: 0, Max: 1000000000, Text: "permits given back, in the window that held most of them"},
+			{Name: "returned", Type: "int", Min: 0, Max: 1000000000, Text: "the most that any one window gave back"},
 		},
 		Errors: []ErrorReply{
-			{Code: "BADARG", Text: "an argument is not an integer in its range"},
+			{Code: "BADARG", Text: "an argument is wrong, or their number"},
 			{Code: "WRONGTYPE", Text: "a ring holds something other than a string"},
-			{Code: "BADSTATE", Text: "a ring holds a string that is not in the layout sr/1"},
+			{Code: "BADSTATE", Text: "a ring ends before what the call reads of it"},
 		},
 		Commands:   []string{"GETRANGE", "SETRANGE"},
 		State:      "sr/1",
 		Layout:     "slice_ring's: the total charged and the totals before later slices fall by what goes back; the time of the last charge and the expiry stay",
 		Complexity: "O(N)",
-		Cost:       "N is the number of slices since the grant, at most 1000. Reads and writes their cells",
+		Cost:       "N is the number of slices from the grant to the last charge, at most 1000 in all windows. Reads and writes their cells",
 		Redis:      "5.0",
 	}
 }
@@ -557,11 +561,13 @@ var sliceRingV1Source string
 
 // SliceRingV1 returns slice_ring v1. The time-slice ring: permits counted by slice of time, in
 // 1 to 8 windows, all granted or none. Each window is a ring of its own, in a key of its own: a
-// call counts only in the windows that it names, and a new one begins empty. Grants never let
-// the current slice and the size_i - 1 before it hold more than limit_i, so no interval of
-// (size_i - 1) * slice_i does: to cover a time t, ask for t / slice_i + 1 slices. What is
-// reported is charged first, whatever the windows hold. A denied call that reports nothing
-// writes nothing. It does not book ahead.
+// call counts only in the windows that it names, and one not named before begins empty. Grants
+// never let the current slice and the size_i - 1 before it hold more than limit_i. So no
+// interval of (size_i - 1) * slice_i is granted more, unless the clock is set, the limit
+// changes, the ring is lost or permits are given back: to cover a time t, ask for t / slice_i +
+// 1 slices, rounded up. What is reported is charged first, whatever the windows hold; a denied
+// call writes nothing else. An error charges nothing. Nothing is booked ahead. A ring named
+// twice is charged once, by the smaller limit. Key names are not checked.
 func SliceRingV1() Script {
 	return Script{
 		Name:    "slice_ring",
@@ -569,13 +575,13 @@ func SliceRingV1() Script {
 		File:    "slice_ring_v1.lua",
 		SHA1:    SliceRingV1SHA1,
 		Source:  sliceRingV1Source,
-		About:   "The time-slice ring: permits counted by slice of time, in 1 to 8 windows, all granted or none. Each window is a ring of its own, in a key of its own: a call counts only in the windows that it names, and a new one begins empty. Grants never let the current slice and the size_i - 1 before it hold more than limit_i, so no interval of (size_i - 1) * slice_i does: to cover a time t, ask for t / slice_i + 1 slices. What is reported is charged first, whatever the windows hold. A denied call that reports nothing writes nothing. It does not book ahead.",
+		About:   "The time-slice ring: permits counted by slice of time, in 1 to 8 windows, all granted or none. Each window is a ring of its own, in a key of its own: a call counts only in the windows that it names, and one not named before begins empty. Grants never let the current slice and the size_i - 1 before it hold more than limit_i. So no interval of (size_i - 1) * slice_i is granted more, unless the clock is set, the limit changes, the ring is lost or permits are given back: to cover a time t, ask for t / slice_i + 1 slices, rounded up. What is reported is charged first, whatever the windows hold; a denied call writes nothing else. An error charges nothing. Nothing is booked ahead. A ring named twice is charged once, by the smaller limit. Key names are not checked.",
 		Keys: []Key{
 			{Name: "ring_i", Pattern: "<prefix>:<limiter>:{<subject>}:sr1:<slice>x<size>", Repeated: true},
 		},
 		Args: []Field{
 			{Name: "permits", Type: "int", Min: 0, Max: 1000000000, Text: "wanted now, up to every limit; 0 asks for none"},
-			{Name: "reported", Type: "int", Min: 0, Max: 1000000000, Text: "charged in any case; with permits 0, 0 only looks"},
+			{Name: "reported", Type: "int", Min: 0, Max: 1000000000, Text: "charged even if denied; both 0: only looks"},
 			{Name: "slice_i", Type: "us", Min: 1000, Max: 86400000000, Text: "length of a slice", Repeated: true},
 			{Name: "size_i", Type: "int", Min: 1, Max: 1000, Text: "number of its slices", Repeated: true},
 			{Name: "limit_i", Type: "int", Min: 1, Max: 1000000000, Text: "permits in the window", Repeated: true},
@@ -584,21 +590,21 @@ func SliceRingV1() Script {
 		Reply: []Field{
 			{Name: "granted", Type: "int", Min: 0, Max: 1000000000, Text: "permits granted: 0, or all that were asked for"},
 			{Name: "remaining", Type: "int", Min: 0, Max: 1000000000, Text: "permits that could be granted now"},
-			{Name: "wait", Type: "us", Min: 0, Max: -1, Text: "until they come free (permits 0: one), if no one else asks"},
+			{Name: "wait", Type: "us", Min: 0, Max: -1, Text: "until they are free (0: one), if nobody else asks"},
 			{Name: "reset_after", Type: "us", Min: 0, Max: -1, Text: "until the last charge has left all windows"},
 			{Name: "now", Type: "time", Min: 0, Max: -1, Text: "the server's clock at the decision"},
 			{Name: "count_i", Type: "int", Min: 0, Max: -1, Text: "permits in the window now; charges stop at 10^13", Repeated: true},
 		},
 		Errors: []ErrorReply{
-			{Code: "BADARG", Text: "an argument is not an integer in its range"},
+			{Code: "BADARG", Text: "an argument is wrong, or their number"},
 			{Code: "WRONGTYPE", Text: "a ring holds something other than a string"},
-			{Code: "BADSTATE", Text: "a ring holds a string that is not in the layout sr/1"},
+			{Code: "BADSTATE", Text: "a ring ends before what the call reads of it"},
 		},
 		Commands:   []string{"GETRANGE", "PEXPIREAT", "SET", "SETRANGE", "TIME"},
 		State:      "sr/1",
-		Layout:     "Big-endian integers: the time of the last charge in 7 bytes, the total charged in 6, the total before the oldest slice of the window then in 6; and size cells of 6. Slice s begins at s * slice; cell s % size has the total before it. Totals wrap at 2^48. A clock behind the last charge stands still there; where it is more than the window and 60 s behind, the ring counts as empty. So does an empty string. Expires when the last charge has left",
-		Complexity: "O(W)",
-		Cost:       "TIME, and for each of W windows GETRANGE and SETRANGE. A new slice: GETRANGE, PEXPIREAT, and a cell for each slice since the last charge; an empty window: SET. A denial reads all cells",
+		Layout:     "Big-endian: the time of the last charge in 7 bytes, the total charged in 6, the total before the window's oldest slice then in 6; size cells of 6. Slice s begins at s * slice; cell s % size has the total before it. Totals wrap at 2^48. A clock behind the last charge stands still there; while it is more than the window and 60 s behind, the ring counts as empty, and waits may be too short. An empty string is no ring. Expires when the last charge has left",
+		Complexity: "O(W S)",
+		Cost:       "TIME; GETRANGE and SETRANGE for each of W windows. A new slice adds GETRANGE, PEXPIREAT and a cell for each slice since; an empty window SET of S cells; a full one GETRANGE of 1 or S",
 		Redis:      "5.0",
 	}
 }
@@ -792,7 +798,7 @@ func ZSetLogV1() Script {
 // of them.
 func Libraries() []Library {
 	return []Library{
-		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "719b790a608e3604febbdaeb19d6cdc0a72dcfe7", Source: sluiceV1Source},
+		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "76a29705ae824071a55b39622b5888db4487cc11", Source: sluiceV1Source},
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/sluice-redis/sluice/internal/proof/soak"
 )
 
 // An Audit is the highest number of permits that a library granted in any window.
@@ -50,13 +52,10 @@ func attacks(ctx context.Context, decide decider, name string, limit int64, wind
 	return audit
 }
 
-// A grant happened between these times.
-type grant struct{ sent, received time.Time }
-
 // attack calls from four goroutines. Each calls once, sleeps until the phase, and then calls as fast as it can.
 func attack(ctx context.Context, decide decider, subject string, window time.Duration, phase float64) Audit {
 	var mu sync.Mutex
-	var grants []grant
+	var grants []soak.Spent
 	var failed int64
 	begin := time.Now()
 	var wg sync.WaitGroup
@@ -70,7 +69,7 @@ func attack(ctx context.Context, decide decider, subject string, window time.Dur
 				case err != nil:
 					failed++
 				case ok:
-					grants = append(grants, grant{sent, time.Now()})
+					grants = append(grants, soak.Spent{From: sent, To: time.Now(), Permits: 1})
 				}
 				mu.Unlock()
 				if calls == 0 {
@@ -80,20 +79,5 @@ func attack(ctx context.Context, decide decider, subject string, window time.Dur
 		})
 	}
 	wg.Wait()
-	return Audit{Most: maxWithin(grants, window), Failed: failed}
-}
-
-// maxWithin counts only calls that must lie in one window: sent and answered less than a window apart.
-func maxWithin(grants []grant, window time.Duration) int64 {
-	most := 0
-	for _, first := range grants {
-		n := 0
-		for _, g := range grants {
-			if !g.sent.Before(first.sent) && g.received.Sub(first.sent) < window {
-				n++
-			}
-		}
-		most = max(most, n)
-	}
-	return int64(most)
+	return Audit{Most: soak.MostWithin(grants, window), Failed: failed}
 }

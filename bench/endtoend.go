@@ -3,8 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"slices"
@@ -67,9 +65,9 @@ var (
 
 // callers are the ways side by side: a new one of the loader is one more entry.
 func callers(rdb redis.UniversalClient) []caller {
-	limits := loader.New(rdb)
+	limits := loader.New(rdb, loader.WithoutSharing())
 	gcra := limits.GCRA("e2e", e2eLimit)
-	shared := loader.New(rdb, loader.ShareRoundTrips()).GCRA("e2e", e2eLimit)
+	shared := loader.New(rdb).GCRA("e2e", e2eLimit)
 	log := limits.ListLog("e2e", loader.PerSecond(1000))
 	bare := newBareKeys()
 	return []caller{
@@ -236,54 +234,12 @@ func (l *load) run(ctx context.Context, span time.Duration) error {
 	return errors.Join(failed...)
 }
 
-// A LoaderCost is what the loader adds to the EVALSHA that it sends, from one goroutine.
+// A LoaderCost is what a GCRA of the loader adds to the EVALSHA that it sends, from one goroutine.
 type LoaderCost struct {
-	Limiter      string  `json:"limiter"`
 	Context      string  `json:"context"` // and the client
 	BareAllocs   float64 `json:"bare_allocs"`
 	LoaderAllocs float64 `json:"loader_allocs"`
 	Time         Spread  `json:"time"` // of a call, to the bare one's in the same round
-}
-
-// A pairing is a limiter beside the bare call that it makes.
-type pairing struct {
-	name    string
-	limiter loader.Limiter
-	bare    func(ctx context.Context) error
-}
-
-// pairings build keys and arguments as a caller without the loader would.
-func pairings(rdb redis.UniversalClient) []pairing {
-	limits, subject := loader.New(rdb), "subject"
-	limit := loader.Limit{Permits: 1000, Window: time.Second}
-	bare := func(script *sluice.Script, code string, args func() []any) func(ctx context.Context) error {
-		return func(ctx context.Context) error {
-			_, err := rdb.EvalSha(ctx, script.SHA1, []string{"sluice:bare:{" + subject + "}:" + code}, args()...).Int64Slice()
-			return err
-		}
-	}
-	us := limit.Window.Microseconds()
-	return []pairing{
-		{"GCRA", limits.GCRA("cost", limit), bare(new(sluice.GCRAV1()), "gcra1", func() []any {
-			return []any{limit.Permits, us, limit.Permits, int64(1), int64(0)}
-		})},
-		{"ListLog", limits.ListLog("cost", limit), bare(new(sluice.ListLogV1()), "ll1", func() []any {
-			return []any{limit.Permits, us, int64(1), int64(0)}
-		})},
-		{"ZSetLog", limits.ZSetLog("cost", limit), bare(new(sluice.ZSetLogV1()), "zl1", func() []any {
-			return []any{limit.Permits, us, int64(1), int64(0), freshID()}
-		})},
-		{"SliceRing", limits.SliceRing("cost", []loader.Limit{limit}), bare(new(sluice.SliceRingV1()), "sr1:5000x201", func() []any {
-			return []any{int64(1), int64(0), us / 200, int64(201), limit.Permits}
-		})},
-	}
-}
-
-// freshID is an id as the loader's: ZSetLog sends one with each request.
-func freshID() string {
-	var bits [16]byte
-	_, _ = rand.Read(bits[:]) // it never fails
-	return base64.RawURLEncoding.EncodeToString(bits[:])
 }
 
 // loaderCosts alternates the bare call and the loader's, with README's client, and with and without a deadline with one
@@ -298,36 +254,29 @@ func (b *bench) loaderCosts(ctx context.Context) ([]LoaderCost, error) {
 	defer func() { _ = plain.Close() }()
 	limited, cancel := context.WithTimeout(ctx, time.Hour)
 	defer cancel()
+	keys := newBareKeys()
 	var rows []LoaderCost
-	plainly := pairings(plain)
-	for i, p := range pairings(b.server.Client) {
-		b.progress("loader: %s", p.name)
-		for _, call := range []struct {
-			ctx  context.Context
-			p    pairing
-			kind string
-		}{{ctx, p, atConnection}, {context.Background(), plainly[i], background}, {limited, plainly[i], withDeadline}} {
-			row, err := b.loaderCost(call.ctx, call.p, call.kind)
-			if err != nil {
-				return nil, err
-			}
-			rows = append(rows, row)
+	for _, c := range []struct {
+		ctx  context.Context
+		rdb  *redis.Client
+		kind string
+	}{{ctx, b.server.Client, atConnection}, {context.Background(), plain, background}, {limited, plain, withDeadline}} {
+		b.progress("loader: %s", c.kind)
+		gcra := loader.New(c.rdb).GCRA("cost", e2eLimit)
+		var failed error
+		bare := func() { failed = cmp.Or(failed, keys.evalsha(c.ctx, c.rdb, 0)) }
+		allow := func() {
+			_, err := gcra.Allow(c.ctx, "subject")
+			failed = cmp.Or(failed, err)
+		}
+		ratios := b.ratios(bare, allow)
+		rows = append(rows, LoaderCost{c.kind, testing.AllocsPerRun(b.calls, bare), testing.AllocsPerRun(b.calls, allow),
+			spreadOf(ratios)})
+		if failed != nil {
+			return nil, failed
 		}
 	}
 	return rows, b.server.FlushAll(ctx).Err()
-}
-
-func (b *bench) loaderCost(ctx context.Context, p pairing, kind string) (LoaderCost, error) {
-	var failed error
-	bare := func() { failed = cmp.Or(failed, p.bare(ctx)) }
-	allow := func() {
-		_, err := p.limiter.Allow(ctx, "subject")
-		failed = cmp.Or(failed, err)
-	}
-	ratios := b.ratios(bare, allow)
-	row := LoaderCost{p.name, kind, testing.AllocsPerRun(b.calls, bare), testing.AllocsPerRun(b.calls, allow),
-		spreadOf(ratios)}
-	return row, failed
 }
 
 // ratios are what calls of the other take, to calls of the one in the same round. Either is the first of a pair as

@@ -9,18 +9,17 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/sluice-redis/sluice/internal/redistest"
+	"github.com/sluice-redis/sluice/internal/proof/redistest"
+	"github.com/sluice-redis/sluice/internal/proof/soak"
 )
 
 const (
 	foreignProcesses = 8 // that audit a limiter
 	foreignAhead     = 2 * time.Second
-	foreignCopies    = 5                // of a limiter, to find the slowest call
 	lostWaits        = 30 * time.Second // a call whose reply is lost may be repeated for so long
 )
 
@@ -37,19 +36,16 @@ func (b *bench) each(runs []*foreignRun, doing string, do func(*foreignRun) erro
 
 // foreignCosts measures every limiter once a round.
 func (b *bench) foreignCosts(ctx context.Context, runs []*foreignRun) error {
-	err := b.each(runs, "watching", func(r *foreignRun) error {
-		return errors.Join(r.granted.observe(ctx, b.server, peerLimit, 0),
-			r.denied.observe(ctx, b.server, fullLimit, fullLimit))
-	})
+	var err error
 	for round := 0; round < b.rounds && err == nil; round++ {
 		at := round % len(runs)
 		err = b.each(slices.Concat(runs[at:], runs[:at]), fmt.Sprint("round ", round+1), func(r *foreignRun) error {
-			grant, err := r.granted.decide(ctx, b, peerLimit, fmt.Sprint("granted ", round), 0, 2*b.calls, true)
+			grant, err := r.decide(ctx, b, peerLimit, fmt.Sprint("granted ", round), 0, 2*b.calls, true)
 			if err != nil {
 				return err
 			}
-			denial, err := r.denied.decide(ctx, b, fullLimit, fmt.Sprint("denied ", round), fullLimit, 2*b.calls, false)
-			r.granted.granted, r.denied.denied = append(r.granted.granted, grant), append(r.denied.denied, denial)
+			denial, err := r.decide(ctx, b, fullLimit, fmt.Sprint("denied ", round), fullLimit, 2*b.calls, false)
+			r.granted, r.denied = append(r.granted, grant), append(r.denied, denial)
 			return err
 		})
 	}
@@ -57,9 +53,7 @@ func (b *bench) foreignCosts(ctx context.Context, runs []*foreignRun) error {
 		return err
 	}
 	for _, r := range runs {
-		granted, denied := costOf(r.granted.granted), costOf(r.denied.denied)
-		r.row.Granted = Decision{r.granted.sent, granted.Commands, granted.CPU}
-		r.row.Denied = Decision{r.denied.sent, denied.Commands, denied.CPU}
+		r.row.Granted, r.row.Denied = Decision{costOf(r.granted).CPU}, Decision{costOf(r.denied).CPU}
 	}
 	return nil
 }
@@ -67,7 +61,7 @@ func (b *bench) foreignCosts(ctx context.Context, runs []*foreignRun) error {
 // foreignStates weighs every limiter, and loses a reply of each.
 func (b *bench) foreignStates(ctx context.Context, runs []*foreignRun) error {
 	return b.each(runs, "memory, a lost reply", func(r *foreignRun) (err error) {
-		if r.row.Bytes, err = r.granted.memory(ctx, b.server); err == nil && !r.standIn {
+		if r.row.Bytes, err = r.memory(ctx, b.server); err == nil && !r.standIn {
 			r.row.Lost, err = r.loseReply(ctx, b.server)
 		}
 		return err
@@ -127,7 +121,7 @@ func (r *foreignRun) loseReply(ctx context.Context, on *server) (Lost, error) {
 	proxy.Pass()
 	select {
 	case lost := <-answers:
-		decide, err := r.make(on, fullLimit, peerWindow)
+		decide, err := r.ask(on, fullLimit, peerWindow)
 		lost.Charged = fullLimit - 2
 		for granted := true; granted && err == nil && lost.Charged >= 0; {
 			if granted, err = decide(ctx, "lost"); granted {
@@ -138,61 +132,6 @@ func (r *foreignRun) loseReply(ctx context.Context, on *server) (Lost, error) {
 	case <-time.After(lostWaits):
 		return Lost{}, errors.New("no answer")
 	}
-}
-
-// foreignFill fills every limiter but for a few permits, and takes one of these so late that it is live when the others
-// have expired. The rest is measured meanwhile.
-func (b *bench) foreignFill(_ context.Context, runs []*foreignRun) error {
-	begin := time.Now()
-	if err := b.each(runs, "filling", func(r *foreignRun) error { return r.age(b, b.expired) }); err != nil {
-		return err
-	}
-	b.agedAt = time.Now().Add(b.expiry)
-	time.Sleep(b.expiry / 10)
-	if took := time.Since(begin); took > b.expiry {
-		return fmt.Errorf("filling took %s: the first permits have expired", took)
-	}
-	return b.each(runs, "one more", func(r *foreignRun) error { return r.age(b, 1) })
-}
-
-// age takes permits of the limiter that expires during the run.
-func (r *foreignRun) age(b *bench, permits int64) error {
-	limit := b.expired + 2
-	_, err := r.make(b.server, limit, b.expiry)
-	if err != nil {
-		return err
-	}
-	return r.drivers[limit].fill(r.subject("aged"), permits)
-}
-
-// foreignWorst takes one permit when all but one have expired, of copies.
-func (b *bench) foreignWorst(ctx context.Context, runs []*foreignRun) error {
-	b.progress("languages: the permits expire in %s", time.Until(b.agedAt).Round(time.Second))
-	time.Sleep(time.Until(b.agedAt) + time.Second)
-	err := b.each(runs, "the slowest call", func(r *foreignRun) error {
-		aged := r.subject("aged")
-		keys, err := b.server.Keys(ctx, "*"+aged+"*").Result()
-		var slowest []float64
-		for i := 0; i < foreignCopies && err == nil; i++ {
-			copied := fmt.Sprint(aged, i)
-			for _, key := range keys {
-				err = errors.Join(err, b.server.Copy(ctx, key, strings.ReplaceAll(key, aged, copied), 0, false).Err())
-			}
-			err = errors.Join(err, b.server.ConfigResetStat(ctx).Err(), r.drivers[b.expired+2].fill(copied, 1))
-			stats, failed := b.server.commandStats(ctx)
-			most := 0.0
-			for _, command := range stats {
-				most = max(most, command.usec)
-			}
-			slowest, err = append(slowest, most), errors.Join(err, failed)
-		}
-		r.row.Worst = spreadOf(slowest).Median
-		return err
-	})
-	if late := time.Since(b.agedAt); err == nil && late > b.expiry/10 {
-		return fmt.Errorf("the rest took too long: the last permits have expired for %s, too", late)
-	}
-	return err
 }
 
 // foreignAudits saturates every limiter from processes of its own, while their clocks agree and when half are ahead.
@@ -218,7 +157,7 @@ func (b *bench) foreignAudits(_ context.Context, runs []*foreignRun) error {
 	})
 }
 
-// audit runs the processes. The page of a clock is that of internal/redistest/shim/clock.c: first, by how many
+// audit runs the processes. The page of a clock is that of internal/proof/redistest/shim/clock.c: first, by how many
 // microseconds it is ahead.
 func (r *foreignRun) audit(b *bench, shim string, ahead time.Duration) (Audit, error) {
 	page := filepath.Join(filepath.Dir(shim), "page")
@@ -255,7 +194,7 @@ func (r *foreignRun) audit(b *bench, shim string, ahead time.Duration) (Audit, e
 // they can; for every other subject, those whose clocks may be ahead come a tenth of a window later. A grant happened,
 // by the clock of this program, between the line that asked and its answer.
 func (r *foreignRun) saturate(drivers []*driver, window, span time.Duration, name string) Audit {
-	grants, failed := make([][]grant, len(phases)), int64(0)
+	grants, failed := make([][]soak.Spent, len(phases)), int64(0)
 	var mu sync.Mutex
 	var work sync.WaitGroup
 	begin := time.Now()
@@ -265,7 +204,7 @@ func (r *foreignRun) saturate(drivers []*driver, window, span time.Duration, nam
 		mu.Lock()
 		defer mu.Unlock()
 		if granted {
-			grants[i] = append(grants[i], grant{sent, time.Now()})
+			grants[i] = append(grants[i], soak.Spent{From: sent, To: time.Now(), Permits: 1})
 		}
 		if err != nil {
 			failed++
@@ -286,7 +225,7 @@ func (r *foreignRun) saturate(drivers []*driver, window, span time.Duration, nam
 	work.Wait()
 	audit := Audit{Window: window, Limit: fullLimit, Failed: failed}
 	for _, phase := range grants {
-		audit.Most = max(audit.Most, maxWithin(phase, window))
+		audit.Most = max(audit.Most, soak.MostWithin(phase, window))
 	}
 	return audit
 }

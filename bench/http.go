@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -9,7 +8,6 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strconv"
-	"testing"
 	"time"
 
 	"github.com/throttled/throttled/v2"
@@ -32,11 +30,6 @@ type Serving struct {
 	Ratio     Spread  `json:"ratio"` // of PerSecond to that of the handler without a limit, in the same round
 	P50       float64 `json:"p50_us"`
 	P99       float64 `json:"p99_us"`
-}
-
-// String is the cells of a table.
-func (s Serving) String() string {
-	return row(fmt.Sprintf("%.0f", s.PerSecond.Median), s.Ratio, fmt.Sprintf("%.0f", s.P50), fmt.Sprintf("%.0f", s.P99))
 }
 
 // Text is a cell of the page.
@@ -258,92 +251,3 @@ func (l *load) serving(base *load) Serving {
 	slices.Sort(l.latencies)
 	return Serving{spreadOf(l.perSecond), spreadOf(ratios), l.percentile(0.5), l.percentile(0.99)}
 }
-
-// An HTTPCost is what httplimit adds to asking the limiter by hand, without the server around them.
-type HTTPCost struct {
-	Limiter    string  `json:"limiter"`
-	Headers    string  `json:"headers"` // of httplimit
-	Outcome    string  `json:"outcome"`
-	HandAllocs float64 `json:"hand_allocs"`
-	Allocs     float64 `json:"allocs"`
-	Time       Spread  `json:"time"` // of a request, to one by hand in the same round
-}
-
-// A handmade is a limiter that is asked by hand and by httplimit.
-type handmade struct {
-	name, headers, outcome string
-	limiter                loader.Limiter
-	options                []httplimit.Option
-}
-
-func handmades(limits *loader.Loader) []handmade {
-	wide, closed := loader.PerSecond(1e6), loader.Limit{Permits: 1, Window: day}
-	open, none := limits.ListLog("open", wide), []httplimit.Option{httplimit.Headers(0)}
-	two := limits.SliceRing("two", []loader.Limit{wide, loader.PerMinute(6e7)})
-	return []handmade{
-		{"list_log", "RateLimit", granted, open, nil},
-		{"list_log", "none", granted, open, none},
-		{"gcra", "RateLimit", granted, limits.GCRA("gcra", wide), nil},
-		{"slice_ring, two windows", "RateLimit", granted, two, nil},
-		{"list_log", "RateLimit", denied, limits.ListLog("closed", closed), nil},
-		{"list_log", "none", denied, limits.ListLog("closed", closed), none},
-	}
-}
-
-// httpCosts alternates requests by hand and by httplimit.
-func (b *bench) httpCosts(ctx context.Context) ([]HTTPCost, error) {
-	limits := loader.New(b.server.Client)
-	if err := limits.Preload(ctx); err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithCancel(ctx) // as the server's are
-	defer cancel()
-	request := httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil)
-	request.Header.Set(subjectHeader, "subject")
-	var rows []HTTPCost
-	for _, h := range handmades(limits) {
-		b.progress("http: %s, %s, headers: %s", h.name, h.outcome, h.headers)
-		row, err := b.httpCost(h, request)
-		if err != nil {
-			return nil, fmt.Errorf("httplimit, %s: %w", h.name, err)
-		}
-		rows = append(rows, row)
-	}
-	return rows, b.server.FlushAll(ctx).Err()
-}
-
-func (b *bench) httpCost(h handmade, request *http.Request) (HTTPCost, error) {
-	want := http.StatusOK
-	if h.outcome == denied {
-		want = http.StatusTooManyRequests
-		if _, err := h.limiter.Allow(request.Context(), subjectOfRequest(request)); err != nil {
-			return HTTPCost{}, err
-		}
-	}
-	var failed error
-	serving := func(handler http.Handler) func() {
-		w := &discard{header: http.Header{}}
-		return func() {
-			clear(w.header)
-			w.status = http.StatusOK
-			if handler.ServeHTTP(w, request); w.status != want {
-				failed = cmp.Or(failed, fmt.Errorf("status %d, want %d", w.status, want))
-			}
-		}
-	}
-	hand := serving(byHand(h.limiter)(hello))
-	ours := serving(httplimit.New(h.limiter, httplimit.KeyByHeader(subjectHeader), h.options...).Handler(hello))
-	ratios := b.ratios(hand, ours)
-	return HTTPCost{h.name, h.headers, h.outcome, testing.AllocsPerRun(b.calls, hand), testing.AllocsPerRun(b.calls, ours),
-		spreadOf(ratios)}, failed
-}
-
-// discard is a response that nobody reads.
-type discard struct {
-	header http.Header
-	status int
-}
-
-func (d *discard) Header() http.Header         { return d.header }
-func (d *discard) Write(p []byte) (int, error) { return len(p), nil }
-func (d *discard) WriteHeader(status int)      { d.status = status }

@@ -4,20 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 )
 
 // Languages are the limiters of other languages and ours called from them, measured in one run on one server.
 type Languages struct {
-	Date    string    `json:"date"`
-	Server  string    `json:"server"`
-	CPU     string    `json:"cpu"`
-	Rounds  int       `json:"rounds"`
-	Expired int64     `json:"expired"` // permits before the slowest call
-	Copies  int       `json:"copies"`  // of a limiter, of whose slowest calls it is the median
-	Rows    []Foreign `json:"rows"`
+	Date   string    `json:"date"`
+	Server string    `json:"server"`
+	CPU    string    `json:"cpu"`
+	Rounds int       `json:"rounds"`
+	Rows   []Foreign `json:"rows"`
 }
 
 // A Foreign is a limiter called from another language. It has two audits: with clients' clocks that agree, and with
@@ -29,16 +25,13 @@ type Foreign struct {
 	Ours     bool     `json:"ours"`
 	Granted  Decision `json:"granted"`
 	Denied   Decision `json:"denied"`
-	Bytes    int64    `json:"bytes"`    // after a thousand permits
-	Worst    float64  `json:"worst_us"` // the slowest command of one decision when permits have expired, median
+	Bytes    int64    `json:"bytes"` // after a thousand permits
 	Lost     Lost     `json:"lost"`
 }
 
 // A Decision is what one costs the server.
 type Decision struct {
-	Sent     float64 `json:"sent"`     // commands that the client sends
-	Commands Spread  `json:"commands"` // time in them, in microseconds, by INFO commandstats
-	CPU      Spread  `json:"cpu"`      // processor time in all, in microseconds, with reading, parsing and answering
+	CPU Spread `json:"cpu"` // processor time, in microseconds, with reading, parsing and answering
 }
 
 // A Lost is what came of a decision whose reply was lost. It is empty where the driver replaces the library's client.
@@ -59,10 +52,6 @@ type foreign struct {
 	readsFirst bool // a decision reads the state, then writes it: the second reply says whether it was charged
 	standIn    bool // the driver connects it by another client than its own
 }
-
-// comparedLanguages are the rows in README: the exact one of ours, and what is best known in each language.
-var comparedLanguages = []string{"Java RRateLimiter", "Java bucket4j", "Python list_log", "Python limits",
-	"Node rate-limiter-flexible"}
 
 // A redisClient is what connects a limiter: its name, and the package that it is in.
 type redisClient struct{ name, module string }
@@ -112,9 +101,9 @@ func sliceRingCall(limit, us int64) []string {
 // A foreignRun is a limiter while it is measured. Its limits are asked by a driver each.
 type foreignRun struct {
 	foreign
-	row             Foreign
-	drivers         map[int64]*driver
-	granted, denied peerRun
+	peerRun
+	row     Foreign
+	drivers map[int64]*driver
 }
 
 // languages measures every limiter.
@@ -129,7 +118,7 @@ func (b *bench) languages(ctx context.Context) (*Languages, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Languages{time.Now().UTC().Format(time.DateOnly), server, cpu(), b.rounds, b.expired, foreignCopies, nil}
+	r := &Languages{time.Now().UTC().Format(time.DateOnly), server, cpu(), b.rounds, nil}
 	runs, err := foreignRuns()
 	defer func() {
 		for _, run := range runs {
@@ -137,7 +126,7 @@ func (b *bench) languages(ctx context.Context) (*Languages, error) {
 		}
 	}()
 	for _, step := range []func(context.Context, []*foreignRun) error{
-		b.foreignFill, b.foreignCosts, b.foreignStates, b.foreignWorst, b.foreignAudits} {
+		b.foreignCosts, b.foreignStates, b.foreignAudits} {
 		if err == nil {
 			err = step(ctx, runs)
 		}
@@ -162,15 +151,14 @@ func foreignRuns() ([]*foreignRun, error) {
 		if err != nil {
 			return nil, err
 		}
-		run.granted.peer = peer{name: f.name, make: run.make}
-		run.denied.peer = run.granted.peer
+		run.peer = peer{name: f.name, make: run.ask}
 		runs = append(runs, run)
 	}
 	return runs, nil
 }
 
-// make returns what asks the limiter with this limit. Its driver runs until the end.
-func (r *foreignRun) make(on *server, limit int64, window time.Duration) (decider, error) {
+// ask returns what asks the limiter with this limit. Its driver runs until the end.
+func (r *foreignRun) ask(on *server, limit int64, window time.Duration) (decider, error) {
 	if r.drivers[limit] == nil {
 		d, err := r.start(on.process.Addr, limit, window)
 		if err != nil {
@@ -195,10 +183,8 @@ func (r *foreignRun) stop() {
 // Where is the language and the client.
 func (f Foreign) Where() string { return f.Language + ", " + f.Client }
 
-// Cells are three of a table.
-func (d Decision) Cells() string {
-	return row(fmt.Sprintf("%.3g", d.Sent), fmt.Sprintf("%.1f", d.Commands.Median), fmt.Sprintf("%.0f", d.CPU.Median))
-}
+// String is a cell of a table.
+func (d Decision) String() string { return fmt.Sprintf("%.0f", d.CPU.Median) }
 
 // String is what the caller got, and what it was charged.
 func (l Lost) String() string {
@@ -217,9 +203,6 @@ func (f Foreign) Agree() string { return f.auditText(0) }
 // Apart is what the audit found with half of the clocks ahead.
 func (f Foreign) Apart() string { return f.auditText(1) }
 
-// MostApart is Apart without the limit.
-func (f Foreign) MostApart() string { return strings.Replace(f.Apart(), " of 100", "", 1) }
-
 func (f Foreign) auditText(i int) string { f.Audits = f.Audits[i : i+1]; return f.Found() }
 
 // Window is that of the audits.
@@ -230,14 +213,3 @@ func (*Languages) Processes() int { return foreignProcesses }
 
 // Ahead is how far half of their clocks are ahead in the second audit.
 func (*Languages) Ahead() time.Duration { return foreignAhead }
-
-// Compared are the rows in README.
-func (l *Languages) Compared() []Foreign {
-	var list []Foreign
-	for _, f := range l.Rows {
-		if slices.Contains(comparedLanguages, f.Language+" "+f.Name) {
-			list = append(list, f)
-		}
-	}
-	return list
-}

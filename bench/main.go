@@ -1,15 +1,15 @@
 // Bench compares the scripts with a minimal script (the floor), with other scripts in use and with other libraries, in
-// one run on one server. It prints tables and writes results.json, a picture, docs/benchmarks.md and README's table.
+// one run on one server. It prints its page and writes results.json, docs/benchmarks.md and README's table.
 //
-//	go run . [-only server|worst|many|returns|functions|bytes|sizes|slots|go|peers|http|rings] [-quick] [-out directory]
+//	go run . [-only server|worst|many|go|http|rings] [-quick] [-out directory]
+//	go run . -only peers        # the limiters in Go again, into the same files
 //	go run . -only languages    # the limiters of other languages, into the same files
 //	go run . -only serve        # the rate limit service beside envoyproxy/ratelimit, into results.json and docs/serve.md
-//	go run . readme             # the picture and the pages again, from results.json
+//	go run . readme             # the pages again, from results.json
 package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -29,15 +29,11 @@ type bench struct {
 	calls      int // of a row in a round
 	mostLive   int64
 	repeats    int // of a single call
-	subjects   int // of a sizing
 	worstSizes []int64
 	loadSpan   time.Duration   // length of a load in a round
 	windows    []time.Duration // to audit
 
-	expired int64         // permits of other languages' limiters, before the slowest call
-	expiry  time.Duration // in which they do
-	agedAt  time.Time     // when they have
-	audited time.Duration // window of these limiters' audits
+	audited time.Duration // window of the audits of other languages' limiters
 
 	services  []string      // that are compared; sluiced is the first
 	serveSpan time.Duration // length of a load on one of them in a round
@@ -49,19 +45,19 @@ type bench struct {
 // full is a run whose figures are worth keeping; quick shows that all of it works.
 func full() *bench {
 	return &bench{
-		rounds: 25, calls: 400, mostLive: 1e6, repeats: 5, subjects: 30_000, worstSizes: []int64{1e4, 1e5, 1e6},
+		rounds: 25, calls: 400, mostLive: 1e6, repeats: 5, worstSizes: []int64{1e4, 1e5, 1e6},
 		loadSpan: 150 * time.Millisecond, windows: []time.Duration{time.Second, 500 * time.Millisecond},
-		expired: 1e5, expiry: 6 * time.Minute, audited: 3 * time.Second,
-		services: []string{sluiced, theirServer, emptyServer}, serveSpan: 500 * time.Millisecond,
+		audited:  3 * time.Second,
+		services: []string{sluiced, theirServer}, serveSpan: 500 * time.Millisecond,
 	}
 }
 
 func quick() *bench {
 	return &bench{
-		rounds: 1, calls: 40, mostLive: 1e4, repeats: 1, subjects: 100, worstSizes: []int64{1e4},
+		rounds: 1, calls: 40, mostLive: 1e4, repeats: 1, worstSizes: []int64{1e4},
 		loadSpan: 5 * time.Millisecond, windows: []time.Duration{100 * time.Millisecond},
-		expired: 1e3, expiry: 90 * time.Second, audited: time.Second,
-		services: []string{sluiced, emptyServer}, serveSpan: 20 * time.Millisecond,
+		audited:  time.Second,
+		services: []string{sluiced}, serveSpan: 20 * time.Millisecond,
 	}
 }
 
@@ -71,7 +67,10 @@ func (b *bench) progress(format string, args ...any) {
 }
 
 // The sections of a run.
-var sections = []string{"server", "worst", "many", "returns", "functions", "bytes", "sizes", "slots", "go", "peers", "http"}
+var sections = []string{"server", "worst", "many", "go", libraries, "http"}
+
+// libraries is the section that is also kept if it is measured by itself.
+const libraries = "peers"
 
 // extras are sections by themselves: they need the interpreters of other languages, and a program that is not ours.
 const (
@@ -81,12 +80,12 @@ const (
 
 var extras = []string{languages, services}
 
-// family is what "server", "worst" and "bytes" say about slice_ring and the scripts that use its rings.
+// family is what "server" and "worst" say about slice_ring and the scripts that use its rings.
 const family = "rings"
 
 func (b *bench) runs(section string) bool {
 	if b.only == family {
-		return slices.Contains([]string{"server", "worst", "bytes"}, section)
+		return slices.Contains([]string{"server", "worst"}, section)
 	}
 	return b.only == "" && !slices.Contains(extras, section) || b.only == section
 }
@@ -100,12 +99,12 @@ func (b *bench) run(ctx context.Context) (*Results, error) {
 	}
 	list := append(ours(), ways...)
 	worst := []func(context.Context) ([]Worst, error){
-		func(ctx context.Context) ([]Worst, error) { return b.worsts(ctx, append(ours(), slowWays(ways)...)) },
-		b.worstManys, b.worstRings,
+		func(ctx context.Context) ([]Worst, error) { return b.worsts(ctx, list) },
+		b.worstManys, b.worstReturns, b.worstRings,
 	}
 	if b.only == family {
 		list = slices.DeleteFunc(ours(), func(s subject) bool { return s.kind != rings })
-		worst = worst[2:]
+		worst = worst[3:]
 	}
 	r, err := newResults(ctx, b, list)
 	if err != nil {
@@ -119,23 +118,8 @@ func (b *bench) run(ctx context.Context) (*Results, error) {
 		rows, err = worst[i](ctx)
 		r.Worst = append(r.Worst, rows...)
 	}
-	if err == nil && b.runs("returns") {
-		r.Returns, err = b.returns(ctx)
-	}
 	if err == nil && b.runs("many") {
 		r.Many, err = b.manys(ctx)
-	}
-	if err == nil && b.runs("functions") {
-		r.Functions, err = b.functions(ctx)
-	}
-	if err == nil && b.runs("bytes") {
-		r.Bytes, err = b.memories(ctx, list)
-	}
-	if err == nil && b.runs("sizes") {
-		r.Sizes, err = b.sizing(ctx)
-	}
-	if err == nil && b.runs("slots") {
-		r.Slots, err = b.slots(ctx)
 	}
 	if err == nil && b.runs("go") {
 		r.EndToEnd, err = b.endToEnd(ctx)
@@ -143,14 +127,11 @@ func (b *bench) run(ctx context.Context) (*Results, error) {
 			r.Loader, err = b.loaderCosts(ctx)
 		}
 	}
-	if err == nil && b.runs("peers") {
+	if err == nil && b.runs(libraries) {
 		r.Peers, err = b.peers(ctx)
 	}
 	if err == nil && b.runs("http") {
 		r.HTTP, err = b.https(ctx)
-		if err == nil {
-			r.HTTPCosts, err = b.httpCosts(ctx)
-		}
 	}
 	if err == nil && b.runs(languages) {
 		r.Languages, err = b.languages(ctx)
@@ -177,14 +158,14 @@ func command(args []string) error {
 	only := flags.String("only", "", "measure one section: "+strings.Join(slices.Concat(sections, extras, []string{family}), ", "))
 	short := flags.Bool("quick", false, "show that everything works; the figures are worth nothing")
 	out := flags.String("out", "",
-		"write results.json and results.svg to this directory (whole runs: here, README and docs)")
+		"write results.json to this directory (whole runs: here, README and docs)")
 	_ = flags.Parse(args)
 	if flags.Arg(0) == "readme" {
 		r, err := readResults("results.json")
 		if err != nil {
 			return err
 		}
-		return errors.Join(r.draw("results.svg"), r.writePages())
+		return r.writePages()
 	}
 	if all := slices.Concat(sections, extras, []string{family}); *only != "" && !slices.Contains(all, *only) {
 		return fmt.Errorf("-only %s: want one of %s", *only, strings.Join(all, ", "))
@@ -194,7 +175,7 @@ func command(args []string) error {
 		b = quick()
 	}
 	b.only = *only
-	return measure(b, *out, (*only == "" || slices.Contains(extras, *only)) && !*short)
+	return measure(b, *out, slices.Contains(append(extras, "", libraries), *only) && !*short)
 }
 
 // measure runs b on a server of its own, prints the tables, and writes the files to out or, where they are to be kept,
@@ -212,9 +193,11 @@ func measure(b *bench, out string, keep bool) error {
 	if err != nil {
 		return err
 	}
-	if err := r.print(os.Stdout); err != nil {
+	page, err := r.fill(pageText + serveText)
+	if err != nil {
 		return err
 	}
+	fmt.Println(page)
 	if out == "" && !keep {
 		return nil
 	}
@@ -223,8 +206,7 @@ func measure(b *bench, out string, keep bool) error {
 			return err
 		}
 	}
-	if err := errors.Join(r.write(filepath.Join(out, "results.json")),
-		r.draw(filepath.Join(out, "results.svg"))); err != nil {
+	if err := r.write(filepath.Join(out, "results.json")); err != nil {
 		return err
 	}
 	if out == "" {

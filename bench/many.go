@@ -164,48 +164,19 @@ func (b *bench) worstMany(ctx context.Context, a *aged, expired, call string) (W
 		words = append(words, fmt.Sprint(a.template(), i))
 	}
 	words = append(words, a.entries, a.window(expired).Microseconds(), permits, 0)
-	usec, err := b.timesOf(ctx, sluice.ListLogManyV1(), words, func(p redis.Pipeliner) {
-		for i := range keys {
-			p.Del(ctx, fmt.Sprint(a.template(), i))
-			p.Copy(ctx, a.template(), fmt.Sprint(a.template(), i), 0, false)
+	var usec []float64
+	for range b.repeats {
+		_, us, err := b.server.single(ctx, sluice.ListLogManyV1().Source, func(p redis.Pipeliner) {
+			for i := range keys {
+				p.Del(ctx, fmt.Sprint(a.template(), i))
+				p.Copy(ctx, a.template(), fmt.Sprint(a.template(), i), 0, false)
+			}
+		}, words...)
+		if err != nil {
+			return Worst{}, err
 		}
-	})
-	if err != nil {
-		return Worst{}, err
+		usec = append(usec, us)
 	}
 	return Worst{"list_log_many, 64 keys", a.entries, expired, call, spreadOf(usec).Median, slices.Max(usec), b.repeats,
 		true}, nil
-}
-
-// timesOf are the server's microseconds for a call, each after the same preparation.
-func (b *bench) timesOf(ctx context.Context, script sluice.Script, words []any,
-	prepare func(redis.Pipeliner)) (usec []float64, err error) {
-	for range b.repeats {
-		_, err := b.server.Pipelined(ctx, func(p redis.Pipeliner) error {
-			prepare(p)
-			p.ScriptLoad(ctx, script.Source)
-			p.ConfigResetStat(ctx)
-			p.Do(ctx, words...)
-			return nil
-		})
-		if err != nil {
-			return nil, err
-		}
-		stats, err := b.server.commandStats(ctx)
-		if err != nil {
-			return nil, err
-		}
-		usec = append(usec, stats["evalsha"].usec)
-	}
-	return usec, nil
-}
-
-// manyRatio is the least of a script's ratios.
-func (r *Results) manyRatio(script string) []float64 {
-	all := figures(r.Many, func(m Many) bool { return m.Script == script && m.Keys > 1 },
-		func(m Many) float64 { return m.Ratio.Median })
-	if len(all) == 0 {
-		return nil
-	}
-	return []float64{slices.Min(all)}
 }

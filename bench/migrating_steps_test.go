@@ -7,7 +7,7 @@ import (
 	"github.com/go-redis/redis_rate/v10"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/sluice-redis/sluice/internal/redistest"
+	"github.com/sluice-redis/sluice/internal/proof/redistest"
 	"github.com/sluice-redis/sluice/loader"
 )
 
@@ -22,16 +22,12 @@ func TestServerMigratingSteps(t *testing.T) {
 
 	old := func(subject string) bool {
 		res, err := before.Allow(ctx, "api:"+subject, redis_rate.Limit{Rate: 100, Burst: 100, Period: time.Hour})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return res.Allowed > 0
 	}
 	sluice := func(subject string) bool {
 		d, err := after.Allow(ctx, subject)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return d.Granted
 	}
 	both := func(subject string) bool { return old(subject) && sluice(subject) }

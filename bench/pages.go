@@ -4,12 +4,10 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"text/template"
 
 	"github.com/sluice-redis/sluice"
@@ -23,9 +21,6 @@ var tableText string
 
 //go:embed serve.md.tmpl
 var serveText string
-
-//go:embed tables.txt.tmpl
-var tablesText string
 
 // The marks of a page between which the tables stand.
 const (
@@ -42,8 +37,7 @@ var (
 // fill is a template's text with the results.
 func (r *Results) fill(text string) (string, error) {
 	functions := template.FuncMap{
-		"times": times, "duration": duration, "count": count, "join": strings.Join, "row": row,
-		"cells": func(tabs string) string { return strings.ReplaceAll(tabs, "\t", " | ") },
+		"times": times, "duration": duration, "count": count, "join": strings.Join,
 		"short": func(sha1 string) string { return sha1[:8] },
 	}
 	t, err := template.New("").Funcs(functions).Parse(text)
@@ -95,15 +89,6 @@ func (r *Results) subjects() []ServerTime {
 	return slices.CompactFunc(slices.Clone(r.ServerTime), func(a, b ServerTime) bool { return a.Subject == b.Subject })
 }
 
-// ratio is a median, or 0 where there is none; that of the worst state where there are several.
-func (r *Results) ratio(subject, outcome string, live int64) float64 {
-	ratios := r.ratios(subject, outcome, live, live)
-	if len(ratios) == 0 {
-		return 0
-	}
-	return slices.Max(ratios)
-}
-
 // longest is the worst call of each subject, at the largest size that was measured for it.
 func (r *Results) longest() []Worst {
 	var list []Worst
@@ -119,20 +104,26 @@ func (r *Results) longest() []Worst {
 	return list
 }
 
+// Bounds are the worst calls of those that are not in the table of server times.
+func (r *Results) Bounds() []Worst {
+	return slices.DeleteFunc(r.longest(), func(w Worst) bool {
+		return slices.ContainsFunc(r.ServerTime, func(t ServerTime) bool { return t.Subject == w.Subject })
+	})
+}
+
 // A Line is a script or way in the table of server times.
 type Line struct {
 	Name            string
 	Granted, Denied []string
 	Looked          string
 	Worst           string
-	Bytes           string
 }
 
 // Lines are the scripts and ways in the table of server times.
 func (r *Results) Lines() []Line {
 	var list []Line
 	for _, s := range r.subjects() {
-		line := Line{Name: s.Subject, Looked: r.cellText(s.Subject, looked, 100), Bytes: r.bytesText(s.Subject)}
+		line := Line{Name: s.Subject, Looked: r.cellText(s.Subject, looked, 100)}
 		for _, live := range []int64{1, 100, 1e4, 1e6} {
 			line.Granted = append(line.Granted, r.cellText(s.Subject, granted, live))
 		}
@@ -149,25 +140,10 @@ func (r *Results) Lines() []Line {
 	return list
 }
 
+// cellText is the median, of the worst state where there are several.
 func (r *Results) cellText(subject, outcome string, live int64) string {
-	if ratio := r.ratio(subject, outcome, live); ratio > 0 {
-		return times(ratio)
-	}
-	return ""
-}
-
-// bytesText is of ten thousand permits, or of a ring.
-func (r *Results) bytesText(subject string) string {
-	for _, m := range r.Bytes {
-		switch {
-		case m.Subject != subject:
-		case m.Slices > 0:
-			return fmt.Sprintf("%.1f a slice", m.Each())
-		case m.Permits == 1e4 && m.Each() < 1:
-			return fmt.Sprintf("%d in all", m.Bytes)
-		case m.Permits == 1e4:
-			return fmt.Sprintf("%.0f a permit", m.Each())
-		}
+	if ratios := r.ratios(subject, outcome, live, live); len(ratios) > 0 {
+		return times(slices.Max(ratios))
 	}
 	return ""
 }
@@ -198,14 +174,12 @@ func (r *Results) Changed() []string {
 // A Way is one of those that ours are compared with.
 type Way struct{ Name, Does, Fault string }
 
-// Ways are the ways without those that differ from another in their argument checks alone.
+// Ways are what ours are compared with.
 func (r *Results) Ways() ([]Way, error) {
 	ways, err := others()
 	var list []Way
 	for _, s := range ways {
-		if s.does != "" {
-			list = append(list, Way{s.name, s.does, s.faulty})
-		}
+		list = append(list, Way{s.name, s.does, s.faulty})
 	}
 	return list, err
 }
@@ -277,26 +251,6 @@ type Load struct {
 	Columns []string
 }
 
-// print writes every table of the run.
-func (r *Results) print(w io.Writer) error {
-	text, err := r.fill(tablesText)
-	if err != nil {
-		return err
-	}
-	aligned := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprint(aligned, text)
-	return aligned.Flush()
-}
-
-// row joins the cells of a row by tabs.
-func row(cells ...any) string {
-	texts := make([]string, len(cells))
-	for i, cell := range cells {
-		texts[i] = fmt.Sprint(cell)
-	}
-	return strings.Join(texts, "\t")
-}
-
 // Audited says "199 of 100 in 1s".
 func (l Library) Audited() string {
 	var texts []string
@@ -312,6 +266,8 @@ func (l Library) Audited() string {
 
 // Label is the library and its version.
 func (l Library) Label() string { return strings.TrimSpace(l.Name + " " + l.Version) }
+
+func times(ratio float64) string { return fmt.Sprintf("%.1f", ratio) }
 
 // count writes powers of ten as such.
 func count(n int64) string {

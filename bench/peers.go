@@ -8,7 +8,6 @@ import (
 	"net/http/httptest"
 	"runtime/debug"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -63,6 +62,7 @@ func peers() []peer {
 		{name: "ulule/limiter", module: "github.com/ulule/limiter/v3", guarantee: fixedWindow, make: newUlule},
 		{name: "go-redisstore", module: "github.com/sethvargo/go-redisstore", guarantee: fixedWindow, make: newRedisStore},
 		{name: "httprate-redis", module: "github.com/go-chi/httprate-redis", guarantee: estimate, make: newHTTPRate},
+		{name: "capped counter", guarantee: fixedWindow, make: newCounter},
 		{name: nothing, guarantee: none, make: newNothing},
 	}
 }
@@ -71,7 +71,7 @@ func peers() []peer {
 func oursBeside[L loader.Limiter](name, guarantee string,
 	limiter func(*loader.Loader, string, loader.Limit, ...loader.LimiterOption) L) peer {
 	build := func(on *server, limit int64, window time.Duration) (decider, error) {
-		l := limiter(loader.New(on.Client, loader.ShareRoundTrips()), "peer", loader.Limit{Permits: limit, Window: window})
+		l := limiter(loader.New(on.Client), "peer", loader.Limit{Permits: limit, Window: window})
 		return func(ctx context.Context, subject string) (bool, error) {
 			d, err := l.Allow(ctx, subject)
 			return d.Granted, err
@@ -185,27 +185,18 @@ type Library struct {
 // A Peer is what a library costs.
 type Peer struct {
 	Library
-	Ours     bool     `json:"ours"`
-	Commands []string `json:"commands"` // that reach the server for one decision
-	Granted  Cost     `json:"granted"`
-	Denied   Cost     `json:"denied"`
-	Alone    Busy     `json:"alone"`
-	Crowd    Busy     `json:"crowd"` // 64 goroutines
-	Bytes    int64    `json:"bytes"` // after a thousand permits
+	Ours    bool  `json:"ours"`
+	Granted Cost  `json:"granted"`
+	Denied  Cost  `json:"denied"`
+	Alone   Cost  `json:"alone"` // granted, about one of many subjects
+	Crowd   Cost  `json:"crowd"` // likewise, from 64 goroutines
+	Bytes   int64 `json:"bytes"` // after a thousand permits
 }
 
 // A Cost is of one decision, to the floor called alike in the same round.
 type Cost struct {
-	Commands Spread `json:"commands"` // the server's time in the commands, by INFO commandstats
-	CPU      Spread `json:"cpu"`      // its processor time in all, with reading, parsing and answering
-	Time     Spread `json:"time"`     // until the caller has its answer
-}
-
-// A Busy is of one granted decision about one of many subjects, to the floor called from as many goroutines in the same
-// round.
-type Busy struct {
-	CPU  Spread `json:"cpu"`  // the server's processor time in all
-	Time Spread `json:"time"` // the time of the run, by decisions
+	CPU  Spread `json:"cpu"`  // the server's processor time, with reading, parsing and answering
+	Time Spread `json:"time"` // until the caller has its answer; with many callers, the time of the run by decisions
 }
 
 // tooMany reports whether an audit found more in a window than the promise allows.
@@ -218,31 +209,23 @@ func (l Library) tooMany() bool {
 // A peerRun is a peer while it is measured.
 type peerRun struct {
 	peer
-	commands        []string
-	sent            float64            // commands of a decision that are not a script's
-	shares          map[string]float64 // of a command's calls, those that the client sent
 	granted, denied []sample
 	alone, crowd    []sample
 }
 
 // A sample is the cost of a decision, in microseconds or as multiples of the floor's.
-type sample struct{ commands, cpu, time float64 }
+type sample struct{ cpu, time float64 }
 
 func (s sample) over(floor sample) sample {
-	return sample{s.commands / floor.commands, s.cpu / floor.cpu, s.time / floor.time}
+	return sample{s.cpu / floor.cpu, s.time / floor.time}
 }
 
 func costOf(samples []sample) Cost {
-	commands, cpu, time := make([]float64, len(samples)), make([]float64, len(samples)), make([]float64, len(samples))
+	cpu, time := make([]float64, len(samples)), make([]float64, len(samples))
 	for i, s := range samples {
-		commands[i], cpu[i], time[i] = s.commands, s.cpu, s.time
+		cpu[i], time[i] = s.cpu, s.time
 	}
-	return Cost{spreadOf(commands), spreadOf(cpu), spreadOf(time)}
-}
-
-func busyOf(samples []sample) Busy {
-	cost := costOf(samples)
-	return Busy{cost.CPU, cost.Time}
+	return Cost{spreadOf(cpu), spreadOf(time)}
 }
 
 const (
@@ -260,11 +243,6 @@ func (b *bench) peers(ctx context.Context) ([]Peer, error) {
 	var runs []*peerRun
 	for _, p := range peers() {
 		runs = append(runs, &peerRun{peer: p})
-	}
-	for _, run := range append(runs, base) {
-		if err := run.observe(ctx, b.server, peerLimit, 0); err != nil {
-			return nil, fmt.Errorf("%s: %w", run.name, err)
-		}
 	}
 	for round := range b.rounds {
 		b.progress("peers: round %d of %d", round+1, b.rounds)
@@ -287,45 +265,26 @@ func (b *bench) peers(ctx context.Context) ([]Peer, error) {
 	return rows, b.server.FlushAll(ctx).Err()
 }
 
+// counter is what INCREX of Redis 8.8 does, with a cap and a lifetime, for servers without it.
+const counter = `
+if tonumber(redis.call("GET", KEYS[1]) or "0") >= tonumber(ARGV[1]) then return 0 end
+if redis.call("INCR", KEYS[1]) == 1 then redis.call("PEXPIRE", KEYS[1], ARGV[2]) end
+return 1`
+
+func newCounter(on *server, limit int64, window time.Duration) (decider, error) {
+	script := redis.NewScript(counter)
+	return func(ctx context.Context, subject string) (bool, error) {
+		n, err := script.Run(ctx, on, []string{"counter:" + subject}, limit, window.Milliseconds()).Int()
+		return n == 1, err
+	}, nil
+}
+
 // newFloor is the floor, called as the libraries call their scripts.
 func newFloor(on *server, _ int64, _ time.Duration) (decider, error) {
 	script := redis.NewScript(floorSource)
 	return func(ctx context.Context, subject string) (bool, error) {
 		return true, script.Run(ctx, on, []string{"floor:" + subject}).Err()
 	}, nil
-}
-
-// observe learns which commands the library sends for a decision after so many grants: a script's own are part of the
-// script's time.
-func (r *peerRun) observe(ctx context.Context, on *server, limit, before int64) error {
-	decide, err := r.make(on, limit, peerWindow)
-	if err != nil {
-		return err
-	}
-	one := func() error { _, err := decide(ctx, fmt.Sprint("observed ", limit)); return err }
-	for range before + 1 { // the first loads scripts
-		if err := one(); err != nil {
-			return err
-		}
-	}
-	sample, err := on.monitor(ctx, func() error { return errors.Join(one(), one(), one(), one()) })
-	if err != nil {
-		return err
-	}
-	r.shares = map[string]float64{}
-	for name, n := range tally(sample) {
-		r.shares[name] = float64(n.sent) / float64(n.sent+n.nested)
-		if n.sent > 0 {
-			r.commands = append(r.commands, fmt.Sprintf("%s x %.3g", strings.ToUpper(name), float64(n.sent)/4))
-		}
-	}
-	for _, line := range sample {
-		if _, script := monitored(line); !script {
-			r.sent += 1.0 / 4
-		}
-	}
-	slices.Sort(r.commands)
-	return nil
 }
 
 // peerRound is one round of one library: grants, then denials, each beside the floor.
@@ -405,7 +364,7 @@ func (r *peerRun) decide(ctx context.Context, b *bench, limit int64, subject str
 		}
 		return nil
 	}
-	if err := errors.Join(expect(before, true), b.server.ConfigResetStat(ctx).Err()); err != nil {
+	if err := expect(before, true); err != nil {
 		return sample{}, err
 	}
 	cpu, err := b.server.cpu(ctx)
@@ -418,19 +377,8 @@ func (r *peerRun) decide(ctx context.Context, b *bench, limit int64, subject str
 	}
 	took := time.Since(begin)
 	used, err := b.server.cpu(ctx)
-	if err != nil {
-		return sample{}, err
-	}
-	stats, err := b.server.commandStats(ctx)
-	if err != nil {
-		return sample{}, err
-	}
-	var usec float64
-	for name, share := range r.shares {
-		usec += stats[name].usec * share
-	}
 	n := float64(calls)
-	return sample{usec / n, (used - cpu) / n, took.Seconds() * 1e6 / n}, nil
+	return sample{(used - cpu) / n, took.Seconds() * 1e6 / n}, err
 }
 
 func (r *peerRun) row(ctx context.Context, b *bench) (Peer, error) {
@@ -440,8 +388,8 @@ func (r *peerRun) row(ctx context.Context, b *bench) (Peer, error) {
 	}
 	library, err := r.library(ctx, b)
 	return Peer{
-		Library: library, Ours: r.module == "" && r.guarantee != none, Commands: r.commands, Granted: costOf(r.granted),
-		Denied: costOf(r.denied), Alone: busyOf(r.alone), Crowd: busyOf(r.crowd), Bytes: bytes,
+		Library: library, Ours: r.module == "" && r.guarantee != none, Granted: costOf(r.granted),
+		Denied: costOf(r.denied), Alone: costOf(r.alone), Crowd: costOf(r.crowd), Bytes: bytes,
 	}, err
 }
 

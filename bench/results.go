@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -23,17 +24,12 @@ type Results struct {
 
 	ServerTime []ServerTime `json:"server_time"`
 	Worst      []Worst      `json:"worst"`
-	Returns    []Return     `json:"returns,omitempty"`
 	Many       []Many       `json:"many"`
-	Functions  []Function   `json:"functions,omitempty"`
-	Bytes      []Memory     `json:"bytes"`
-	Sizes      []Size       `json:"sizes,omitempty"`
-	Slots      []Slot       `json:"slots,omitempty"`
 	EndToEnd   []EndToEnd   `json:"end_to_end"`
 	Loader     []LoaderCost `json:"loader"`
 	Peers      []Peer       `json:"peers"`
+	PeersRun   string       `json:"peers_run,omitempty"` // what measured them, if it was a run of its own
 	HTTP       []HTTP       `json:"http,omitempty"`
-	HTTPCosts  []HTTPCost   `json:"http_costs,omitempty"`
 	Languages  *Languages   `json:"languages,omitempty"` // a run of its own
 	Serve      *Serve       `json:"serve,omitempty"`     // a run of its own
 	Targets    []Target     `json:"targets"`
@@ -57,7 +53,7 @@ func newResults(ctx context.Context, b *bench, list []subject) (*Results, error)
 	for _, s := range list {
 		r.Scripts[s.name] = s.sha1
 	}
-	for _, g := range b.givebacks() {
+	for _, g := range givebacks() {
 		r.Scripts[g.script.Name] = g.script.SHA1
 	}
 	return r, nil
@@ -88,7 +84,33 @@ func (r *Results) write(path string) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(path, append(text, '\n'), 0o644)
+	return os.WriteFile(path, append(rowLines(text), '\n'), 0o644)
+}
+
+// rowLines puts each row, an object in a list, on one line of indented JSON.
+func rowLines(indented []byte) []byte {
+	var text []byte
+	row := 0 // indentation of the row that is open
+	for line := range bytes.Lines(indented) {
+		words := bytes.TrimLeft(line, " ")
+		indent := len(line) - len(words)
+		switch {
+		case row == 0 && indent > 0 && string(words) == "{\n":
+			row = indent
+			text = append(text, line[:indent+1]...)
+		case row == 0:
+			text = append(text, line...)
+		case indent == row:
+			row = 0
+			text = append(text, words...)
+		default:
+			text = append(text, bytes.TrimSuffix(words, []byte("\n"))...)
+			if text[len(text)-1] == ',' {
+				text = append(text, ' ')
+			}
+		}
+	}
+	return text
 }
 
 // besides are the results with those of the last run that this one did not measure: a section by itself, or all the rest.
@@ -103,6 +125,11 @@ func (r *Results) besides(only string) (*Results, error) {
 		return last, nil
 	case services:
 		last.Serve = r.Serve
+		return last, nil
+	case libraries:
+		last.Peers = r.Peers
+		last.PeersRun = strings.Join([]string{r.Date, r.Server, r.Go, r.CPU}, ", ")
+		copy(last.Targets[len(last.Targets)-len(r.Targets):], r.Targets) // they are the last ones
 		return last, nil
 	}
 	r.Languages, r.Serve = last.Languages, last.Serve
@@ -130,5 +157,3 @@ func quantile(sorted []float64, q float64) float64 {
 	}
 	return sorted[i] + (at-float64(i))*(sorted[i+1]-sorted[i])
 }
-
-func (s Spread) String() string { return fmt.Sprintf("%.2f (%.2f-%.2f)", s.Median, s.Low, s.High) }

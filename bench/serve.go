@@ -4,20 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"os"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
-
-	"github.com/sluice-redis/sluice/loader"
 )
 
-// Serve is sluiced beside envoyproxy/ratelimit and a service that grants every call at once, each a process of its own,
-// on one Redis.
+// Serve is sluiced beside envoyproxy/ratelimit, each a process of its own, on one Redis.
 type Serve struct {
 	Date   string       `json:"date"`
 	Server string       `json:"server"`
@@ -25,7 +20,6 @@ type Serve struct {
 	Rounds int          `json:"rounds"`
 	Loads  []ServeLoad  `json:"loads"`
 	Audits []ServeAudit `json:"audits"`
-	Full   []ServeFull  `json:"full"`
 }
 
 // A ServeLoad is one service under so many callers at a time.
@@ -48,14 +42,6 @@ type ServeAudit struct {
 	Audit
 	Denied  int64 `json:"denied"`  // calls about two limits, of which one is full
 	Charged int64 `json:"charged"` // hits, to the other
-}
-
-// A ServeFull is how many calls were granted of those about three limits that are full: callers who share a limit could
-// refuse each other.
-type ServeFull struct {
-	Way     string `json:"way"`
-	Granted Spread `json:"granted_per_second"`
-	Most    int64  `json:"most"` // that the limits allow
 }
 
 // The sizes of loads.
@@ -96,13 +82,7 @@ func (b *bench) serve(ctx context.Context) (*Serve, error) {
 			}
 		}
 	}
-	if r.Full, err = b.serveFull(ctx, services); err != nil {
-		return nil, err
-	}
 	for _, s := range services {
-		if s.name == emptyServer {
-			continue
-		}
 		b.progress("serve: %s: audit", s.name)
 		audit, err := s.audit(ctx)
 		if err != nil {
@@ -203,60 +183,6 @@ func (s *service) audit(ctx context.Context) (ServeAudit, error) {
 	return a, err
 }
 
-// fullCallers call about limits that are full.
-const fullCallers = 16
-
-// serveFull asks about 10 keys of three limits, by sluiced and by loader.All in this process, in turns.
-func (b *bench) serveFull(ctx context.Context, services []*service) ([]ServeFull, error) {
-	b.progress("serve: callers who share full limits")
-	limits := loader.New(b.server.Client, loader.ShareRoundTrips())
-	var rings []loader.SliceRing
-	for _, name := range serviceLimits {
-		rings = append(rings, limits.SliceRing(name, []loader.Limit{loader.PerSecond(100)}, loader.Slice(4*time.Millisecond)))
-	}
-	requests := serveRequests(10, len(serviceLimits))
-	ways := []struct {
-		name   string
-		grants func(ctx context.Context, i int) (bool, error)
-	}{
-		{"loader.All", func(ctx context.Context, i int) (bool, error) {
-			all := limits.All()
-			for k, d := range requests[i%len(requests)].Descriptors {
-				all.Allow(rings[k], d.Entries[0].Value)
-			}
-			d, err := all.Do(ctx)
-			return d.Granted, err
-		}},
-		{sluiced, func(ctx context.Context, i int) (bool, error) {
-			return services[0].grants(ctx, requests[i%len(requests)])
-		}},
-	}
-	span, granted := 3*b.serveSpan, make([][]float64, len(ways))
-	for range b.serveRounds() {
-		for w, way := range ways {
-			time.Sleep(1100 * time.Millisecond) // until the limits are empty
-			var n atomic.Int64
-			l := load{goroutines: fullCallers, caller: caller{way.name, 1, func(ctx context.Context, i int) error {
-				ok, err := way.grants(ctx, i)
-				if ok {
-					n.Add(1)
-				}
-				return err
-			}}}
-			if err := l.run(ctx, span); err != nil {
-				return nil, err
-			}
-			granted[w] = append(granted[w], float64(n.Load())/span.Seconds())
-		}
-	}
-	most := int64(math.Ceil(span.Seconds()) * 10 * fullLimit / span.Seconds())
-	var rows []ServeFull
-	for w, way := range ways {
-		rows = append(rows, ServeFull{way.name, spreadOf(granted[w]), most})
-	}
-	return rows, nil
-}
-
 // Text is a cell of the page.
 func (l ServeLoad) Text() string {
 	return fmt.Sprintf("%.0f (%.1f / %.1f ms)", l.PerSecond.Median, l.P50/1000, l.P99/1000)
@@ -265,5 +191,5 @@ func (l ServeLoad) Text() string {
 // Spent is cells of the processor times.
 func (l ServeLoad) Spent() string { return fmt.Sprintf("%.0f | %.0f", l.CPU.Median, l.RedisCPU.Median) }
 
-// Table is a row for each load, of all services beside each other.
-func (s *Serve) Table() [][]ServeLoad { return slices.Collect(slices.Chunk(s.Loads, 3)) }
+// Table is a row for each load, of both services beside each other.
+func (s *Serve) Table() [][]ServeLoad { return slices.Collect(slices.Chunk(s.Loads, 2)) }

@@ -13,11 +13,10 @@ type ServerTime struct {
 	Subject string `json:"subject"`
 	Outcome string `json:"outcome"` // granted, denied, looked
 	Live    int64  `json:"live"`    // permits that count when the call comes
-	State   string `json:"state"`   // how they came: spread over the window, in one burst, up to the next slice
+	State   string `json:"state"`   // how they came: spread over the window, in one burst
 	Usec    Spread `json:"usec"`
 	Ratio   Spread `json:"ratio"` // to the floor, in the same round
 	Ours    bool   `json:"ours"`
-	Bare    Spread `json:"bare,omitzero"` // of ours without the decision, likewise: see bareOf
 }
 
 // The outcomes of a call.
@@ -29,10 +28,8 @@ const (
 
 // How permits came.
 const (
-	spread    = "spread"
-	burst     = "burst"
-	nextSlice = "next slice" // spread, up to the slice before the one that the call comes in
-	oneLeaves = "one leaves" // spread, and one more that has just left the window and is still there
+	spread = "spread"
+	burst  = "burst"
 )
 
 // A cell is one row of ServerTime before it is measured.
@@ -41,11 +38,9 @@ type cell struct {
 	outcome string
 	live    int64
 	state   string
-	bare    subject // without the decision; of ours only
-	asked   int     // calls so far: no two share an id
+	asked   int // calls so far: no two share an id
 	usec    []float64
 	ratio   []float64
-	bares   []float64
 }
 
 func (c *cell) String() string {
@@ -74,12 +69,6 @@ func cells(s subject, most int64) []*cell {
 	if s.kind == rings && s.ours && !s.always {
 		add(denied, burst, full...)
 	}
-	if s.kind == rings && s.ours {
-		add(granted, nextSlice, 100)
-	}
-	if (s.kind == logs || s.kind == grants) && s.name != s3 { // whose names would meet
-		add(granted, oneLeaves, 100)
-	}
 	if s.looks {
 		add(looked, spread, lives...)
 	}
@@ -90,9 +79,6 @@ func cells(s subject, most int64) []*cell {
 func (c *cell) plan(calls int) (limiters, each int) {
 	if c.outcome != granted {
 		return 1, calls
-	}
-	if c.state == nextSlice || c.state == oneLeaves {
-		return calls, 1
 	}
 	each = room(c.live, calls)
 	return calls / each, each
@@ -129,20 +115,10 @@ func (c *cell) template(ctx context.Context, on *server, calls int) error {
 	if c.state == burst {
 		each, h = live, history{calls: 1, from: time.Now()}
 	}
-	if c.state == nextSlice {
-		h.from = h.from.Add(-a.window / time.Duration(c.subject.slices))
-	}
 	a.permits, a.limit = each, c.templateLimit(calls)
 	template := c.templateKey(calls)
 	if err := on.Unlink(ctx, c.subject.at(template)...).Err(); err != nil {
 		return err
-	}
-	if c.state == oneLeaves { // granted under a longer window, so that its TTL does not remove it
-		left := history{calls: 1, from: time.Now().Add(-a.window - time.Second), step: time.Second}
-		a.window *= 2
-		if err := c.subject.fill(ctx, on, template, a, left); err != nil {
-			return err
-		}
 	}
 	return c.subject.fill(ctx, on, template, a, h)
 }
@@ -178,51 +154,27 @@ func (c *cell) measure(ctx context.Context, on *server, calls int) error {
 		return err
 	}
 	a := c.ask(calls)
-	run := func(of subject) (float64, error) {
-		return on.run(ctx, of, limiters, each, c.outcome == granted, func(limiter, _ int) []any {
-			c.asked++
-			a.id = fmt.Sprintf("%016d", c.asked)
-			return of.command(c.key(calls, limiter), a)
-		})
-	}
-	usec, err := run(c.subject)
+	usec, err := on.run(ctx, c.subject, limiters, each, c.outcome == granted, func(limiter, _ int) []any {
+		c.asked++
+		a.id = fmt.Sprintf("%016d", c.asked)
+		return c.subject.command(c.key(calls, limiter), a)
+	})
 	if err != nil {
 		return fmt.Errorf("%s: %w", c, err)
 	}
 	c.usec, c.ratio = append(c.usec, usec), append(c.ratio, usec/below)
-	if !c.subject.ours {
-		return nil
-	}
-	if c.outcome == granted {
-		if err := c.copies(ctx, on, limiters, calls); err != nil {
-			return err
-		}
-	}
-	bare, err := run(c.bare)
-	if err != nil {
-		return fmt.Errorf("%s: %w", c, err)
-	}
-	c.bares = append(c.bares, bare/below)
 	return nil
 }
 
-// prepare fills the limiters that the calls find, and records the calls without deciding if they are missing.
+// prepare fills the limiters that the calls find.
 func (c *cell) prepare(ctx context.Context, on *server, limiters, calls int) error {
 	if c.subject.kind == buckets { // buckets drain with time
 		if err := c.template(ctx, on, calls); err != nil {
 			return err
 		}
 	}
-	if c.subject.ours && len(c.usec) == 0 {
-		var err error
-		if c.bare, err = c.bareOf(ctx, on, calls); err != nil {
-			return err
-		}
-	}
 	if c.outcome == granted || c.subject.kind == buckets || len(c.usec) == 0 {
-		if err := c.copies(ctx, on, limiters, calls); err != nil {
-			return err
-		}
+		return c.copies(ctx, on, limiters, calls)
 	}
 	return nil
 }
@@ -312,10 +264,7 @@ func (b *bench) serverTimes(ctx context.Context, subjects []subject) ([]ServerTi
 	rows := make([]ServerTime, len(all))
 	for i, c := range all {
 		rows[i] = ServerTime{c.subject.name, c.outcome, c.live, c.state, spreadOf(c.usec), spreadOf(c.ratio),
-			c.subject.ours, Spread{}}
-		if c.subject.ours {
-			rows[i].Bare = spreadOf(c.bares)
-		}
+			c.subject.ours}
 	}
 	return rows, b.server.FlushAll(ctx).Err()
 }

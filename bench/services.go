@@ -23,7 +23,6 @@ import (
 const (
 	sluiced     = "sluiced"
 	theirServer = "envoyproxy/ratelimit"
-	emptyServer = "grants at once"
 )
 
 // theirPackage is the server whose place sluiced takes. It is built outside of this module.
@@ -80,11 +79,8 @@ func (b *bench) startServices(ctx context.Context, folder string) (services []*s
 
 func (b *bench) buildServices(folder string) error {
 	for _, name := range b.services {
-		cmd := exec.Command("go", "build", "-o", folder, "./empty")
-		switch name {
-		case sluiced:
-			cmd = exec.Command("go", "build", "-o", folder, "../cmd/sluiced")
-		case theirServer:
+		cmd := exec.Command("go", "build", "-o", folder, "../cmd/sluiced")
+		if name == theirServer {
 			cmd = exec.Command("go", "install", theirPackage)
 			cmd.Env = append(os.Environ(), "GOBIN="+folder, "GOWORK=off")
 		}
@@ -99,18 +95,15 @@ func (b *bench) buildServices(folder string) error {
 // command starts a service. Ours ends no call early, as theirs does not.
 func (b *bench) command(name, folder, file, port string) *exec.Cmd {
 	redis := b.server.process.Addr
-	switch name {
-	case sluiced:
+	if name == sluiced {
 		return exec.Command(filepath.Join(folder, "sluiced"), "serve", "--redis", "redis://"+redis, "--timeout", "10s",
 			"--grpc", "127.0.0.1:"+port, "--http", "", "--admin", "", file)
-	case theirServer:
-		cmd := exec.Command(filepath.Join(folder, "service_cmd"))
-		cmd.Env = append(os.Environ(), "REDIS_SOCKET_TYPE=tcp", "REDIS_URL="+redis, "BACKEND_TYPE=redis", "USE_STATSD=false",
-			"RUNTIME_ROOT="+folder, "RUNTIME_SUBDIRECTORY=limits", "RUNTIME_WATCH_ROOT=false", "LOG_LEVEL=error",
-			"GRPC_HOST=127.0.0.1", "GRPC_PORT="+port, "HOST=127.0.0.1", "PORT=0", "DEBUG_HOST=127.0.0.1", "DEBUG_PORT=0")
-		return cmd
 	}
-	return exec.Command(filepath.Join(folder, "empty"), "127.0.0.1:"+port)
+	cmd := exec.Command(filepath.Join(folder, "service_cmd"))
+	cmd.Env = append(os.Environ(), "REDIS_SOCKET_TYPE=tcp", "REDIS_URL="+redis, "BACKEND_TYPE=redis", "USE_STATSD=false",
+		"RUNTIME_ROOT="+folder, "RUNTIME_SUBDIRECTORY=limits", "RUNTIME_WATCH_ROOT=false", "LOG_LEVEL=error",
+		"GRPC_HOST=127.0.0.1", "GRPC_PORT="+port, "HOST=127.0.0.1", "PORT=0", "DEBUG_HOST=127.0.0.1", "DEBUG_PORT=0")
+	return cmd
 }
 
 // start starts the process and waits until it answers.

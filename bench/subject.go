@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 
@@ -51,7 +50,7 @@ type subject struct {
 	stored  bool  // the first key holds the limit that is in force
 	ours    bool
 	does    string        // of a way: what it is
-	faulty  string        // why it does not keep the limit, empty where it does
+	faulty  string        // what it counts wrong
 	longest time.Duration // the window to measure with: nothing is to leave it during a run
 }
 
@@ -149,49 +148,23 @@ func newOurs(script sluice.Script, s subject) subject {
 	return s
 }
 
-// The ways that others are compared with by name.
-const (
-	s1 = "S1 ZSET"
-	s2 = "S2 ZSET, nil"
-	s3 = "S3 ZSET by ms"
-	s4 = "S4 counter"
-
-	s1Checked = "S1 checked"
-	s2Checked = "S2 checked"
-)
-
-// others are S0 to S4, ways that are in use, in our own wording. Where the original reads the
-// client's clock, these read the server's, so that they differ in nothing but the way. Until it is read, a source is
-// the name of its file.
+// others are ways that are in use, in our own wording: where the original reads the client's clock, these read the
+// server's. Until it is read, a source is the name of its file.
 func others() ([]subject, error) {
 	list := []subject{
 		{
-			name: "S0 ring 60", source: "s0_ring", kind: rings, keys: []string{"", ":last"}, slices: 60, windows: 1,
-			longest: 60 * ringSlice,
-			does: "counters by slice of time in a list, and the index of the last slice in a second key; " +
-				"every call clears the skipped slices one by one and adds up the window",
-			args:   func(a ask) []any { return []any{a.limit, a.window.Microseconds(), 60} },
-			faulty: "counts of a lap ago pass for the current ones",
-		},
-		{
-			name: s1, source: "s1_zset_uuid", kind: logs, keys: []string{""}, longest: day,
+			name: "S1 ZSET", source: "s1_zset_uuid", kind: logs, keys: []string{""}, longest: day,
 			does: "a sorted set with a UUID for each permit; " +
 				"every call first removes all that has expired, also one that is denied",
-			args: func(a ask) []any { return []any{a.limit, a.window.Microseconds(), uuid(a.id)} },
+			args: func(a ask) []any {
+				return []any{a.limit, a.window.Microseconds(), "00000000-0000-4000-8" + a.id} // as long as a UUID
+			},
+			says:   func(reply any) bool { return reply == int64(1) },
+			faulty: "nothing, but a reply is only yes or no",
 		},
 		{
-			name: s2, source: "s2_zset_uuid", kind: logs, keys: []string{""}, longest: day,
-			does: "a sorted set with a UUID for each permit; a grant removes all that has expired; a denial is a nil reply",
-			args: func(a ask) []any { return []any{a.limit, a.window.Microseconds(), uuid(a.id)} },
-		},
-		{
-			name: s3, source: "s3_zset_ms", kind: logs, keys: []string{""}, longest: day,
-			does:   "a sorted set with the millisecond as the member",
-			args:   func(a ask) []any { return []any{a.limit, a.window.Microseconds()} },
-			faulty: "permits of one millisecond count as one",
-		},
-		{
-			name: s4, source: "s4_counter", kind: grants, keys: []string{"", ":left", ":permits"}, longest: day, stored: true,
+			name: "S4 counter", source: "s4_counter", kind: grants, keys: []string{"", ":left", ":permits"}, longest: day,
+			stored: true,
 			does: "Redisson's RRateLimiter: a counter of the permits left, and a sorted set of random numbers; " +
 				"every call reads all that has expired into Lua, adds it to the counter and removes it",
 			args:   func(a ask) []any { return []any{a.limit, a.window.Microseconds(), a.id, a.permits} },
@@ -206,36 +179,8 @@ func others() ([]subject, error) {
 			return nil, err
 		}
 		s.source, s.sha1, s.most, s.atOnce = string(source), sha1Hex(string(source)), 1e6, 1
-		if s.says == nil {
-			s.says = func(reply any) bool { return reply == int64(1) }
-		}
 	}
-	return append(list, checked(list[1], s1Checked), checked(list[2], s2Checked)), nil
-}
-
-// checked is a way with the argument checks of zset_log and a reply of five integers: what it costs where it has to say
-// as much as ours do.
-func checked(way subject, name string) subject {
-	checks, _, _ := strings.Cut(sluice.ZSetLogV1().Source, clockLine)
-	_, decides, _ := strings.Cut(way.source, clockLine)
-	way.source = checks + clockLine + strings.NewReplacer(
-		"ARGV[3]", "id", "return 0", "return {0, 0, window, window, now}", "return false",
-		"return {0, 0, window, window, now}",
-		"return 1", "return {1, limit, 0, window, now}", "return true", "return {1, limit, 0, window, now}",
-	).Replace(decides)
-	way.name, way.does, way.sha1, way.most = name, "", sha1Hex(way.source), 1e4
-	way.args = func(a ask) []any { return []any{a.limit, a.window.Microseconds(), a.permits, 0, uuid(a.id)} }
-	way.says = func(reply any) bool { return first(reply) > 0 }
-	return way
-}
-
-// clockLine begins the part of a script behind its argument checks.
-const clockLine = "local clock = "
-
-// slowWays are those whose single calls grow with what has expired, one of a kind: S2 trims as S1 does, and S3's
-// entries are one a millisecond.
-func slowWays(ways []subject) []subject {
-	return slices.DeleteFunc(slices.Clone(ways), func(s subject) bool { return s.name != s1 && s.name != s4 })
+	return list, nil
 }
 
 // floor is the script that everything is measured against.
@@ -250,9 +195,6 @@ func sha1Hex(text string) string {
 	sum := sha1.Sum([]byte(text))
 	return hex.EncodeToString(sum[:])
 }
-
-// uuid has the length of one, and ends in the id.
-func uuid(id string) string { return "00000000-0000-4000-8" + id }
 
 // first is the first of the integers in a reply.
 func first(reply any) int64 {

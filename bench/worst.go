@@ -197,7 +197,8 @@ func (b *bench) oneCall(ctx context.Context, a *aged, expired, call string) (flo
 		ask.permits = min(s.atOnce, max(ask.limit-1, 1)) // one may be live
 	}
 	key := a.template() + ":one"
-	_, err := b.server.Pipelined(ctx, func(p redis.Pipeliner) error {
+	want := 0 < ask.permits && (s.always || ask.permits <= a.free(expired))
+	reply, usec, err := b.server.single(ctx, s.source, func(p redis.Pipeliner) {
 		from, to := s.at(a.template()), s.at(key)
 		if !a.copied {
 			p.Del(ctx, to...) // not UNLINK, which frees beside the call that is to be measured
@@ -206,22 +207,30 @@ func (b *bench) oneCall(ctx context.Context, a *aged, expired, call string) (flo
 			}
 		}
 		s.configured(ctx, p, to[0], ask)
-		p.ScriptLoad(ctx, s.source)
+	}, s.command(key, ask)...)
+	a.copied = s.ours && !want
+	if got := s.says(reply); err == nil && got != want {
+		err = fmt.Errorf("%d entries, %s expired, %s: granted %t, want %t", a.entries, expired, call, got, want)
+	}
+	return usec, err
+}
+
+// single is the reply of one call after a preparation, and the server's time for it, in microseconds.
+func (s *server) single(ctx context.Context, source string, prepare func(redis.Pipeliner), words ...any) (
+	reply any, usec float64, err error) {
+	_, err = s.Pipelined(ctx, func(p redis.Pipeliner) error {
+		prepare(p)
+		p.ScriptLoad(ctx, source)
 		p.ConfigResetStat(ctx)
 		return nil
 	})
 	if err != nil {
-		return 0, err
+		return nil, 0, err
 	}
-	want := 0 < ask.permits && (s.always || ask.permits <= a.free(expired))
-	a.copied = s.ours && !want
-	reply, err := b.server.Do(ctx, s.command(key, ask)...).Result()
+	reply, err = s.Do(ctx, words...).Result()
 	if err != nil && err != redis.Nil {
-		return 0, err
+		return nil, 0, err
 	}
-	if got := s.says(reply); got != want {
-		return 0, fmt.Errorf("%d entries, %s expired, %s: granted %t, want %t", a.entries, expired, call, got, want)
-	}
-	stats, err := b.server.commandStats(ctx)
-	return stats["evalsha"].usec, err
+	stats, err := s.commandStats(ctx)
+	return reply, stats["evalsha"].usec, err
 }

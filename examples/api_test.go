@@ -8,18 +8,19 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/sluice-redis/sluice/internal/program"
-	"github.com/sluice-redis/sluice/internal/redistest"
+	"github.com/sluice-redis/sluice/internal/proof/exampletest"
+	"github.com/sluice-redis/sluice/internal/proof/redistest"
 )
 
 // TestServerAPI asks for more than a plan, without a plan and without a key, and logs in wrongly for more than an
 // account may.
 func TestServerAPI(t *testing.T) {
-	binary := program.Build(t, ".", "./api")
-	address := program.Serve(t, exec.Command(binary, "-redis", "redis://"+redistest.Start(t).Addr,
+	binary := exampletest.Build(t, ".", "./api")
+	address := exampletest.Serve(t, exec.Command(binary, "-redis", "redis://"+redistest.Start(t).Addr,
 		"-listen", "127.0.0.1:0", "-proxies", "127.0.0.0/8,::1"))
 	hello := func(apiKey string) *http.Response {
-		return program.Curl(t, request(t, http.MethodGet, address+"/hello", "X-Api-Key", apiKey, "X-Forwarded-For", apiKey))
+		headers := []string{"X-Api-Key", apiKey, "X-Forwarded-For", apiKey}
+		return exampletest.Curl(t, request(t, http.MethodGet, address+"/hello", headers...))
 	}
 	wantHeaders(t, hello("key-2"), 200, `"api";q=100;w=1`, `"api";r=99`)
 	for left := 59; left >= 0; left-- {
@@ -40,7 +41,7 @@ func TestServerAPI(t *testing.T) {
 	login := func(account, password string) *http.Response {
 		r := request(t, http.MethodPost, address+"/login")
 		r.SetBasicAuth(account, password)
-		return program.Curl(t, r)
+		return exampletest.Curl(t, r)
 	}
 	for _, c := range []struct {
 		account, password string

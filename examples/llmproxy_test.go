@@ -15,8 +15,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluice-redis/sluice/internal/program"
-	"github.com/sluice-redis/sluice/internal/redistest"
+	"github.com/sluice-redis/sluice/internal/proof/exampletest"
+	"github.com/sluice-redis/sluice/internal/proof/redistest"
 	"github.com/sluice-redis/sluice/loader"
 )
 
@@ -93,12 +93,12 @@ type llmproxy struct {
 
 func startLLMProxy(t *testing.T, model string) llmproxy {
 	t.Helper()
-	binary := program.Build(t, ".", "./llmproxy")
+	binary := exampletest.Build(t, ".", "./llmproxy")
 	server := redistest.Start(t)
 	p := llmproxy{redis: redistest.StartProxy(t, server.Addr)}
 	p.cmd = exec.Command(binary, "-redis", "redis://"+p.redis.Addr, "-model", model, "-listen", "127.0.0.1:0",
 		"-tokens", "1000")
-	p.address = program.Serve(t, p.cmd)
+	p.address = exampletest.Serve(t, p.cmd)
 	tokens := loader.New(server.Client(t)).Budget("tokens", []loader.Limit{loader.PerMinute(1000), loader.PerDay(25000)})
 	p.wantLeft = func(customer string, want int64) {
 		t.Helper()

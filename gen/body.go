@@ -24,9 +24,10 @@ func checkBody(file string, s *script) error {
 		return err
 	}
 	b := &body{script: s, tree: tree, commands: map[string]bool{}, codes: map[string]bool{}}
-	b.block(tree.statements)
+	b.block(0, tree.statements)
 	b.ending(lastLine(file, s.Source))
 	b.agreement()
+	b.unused()
 	s.Commands = slices.Sorted(maps.Keys(b.commands))
 	return errors.Join(b.refusals...)
 }
@@ -37,9 +38,10 @@ type body struct {
 	tree   *chunk
 	scope  *scope
 
-	functions int    // nesting depth of functions
-	shared    *scope // of a script for many keys, inside the function decide: what is kept from key to key
-	blocks    int    // nesting depth of blocks
+	functions int      // nesting depth of functions
+	shared    *scope   // of a script for many keys, inside the function decide: what is kept from key to key
+	blocks    int      // nesting depth of blocks
+	refused   []string // the locals that hold an error, because of the if round this place
 
 	commands map[string]bool
 	codes    map[string]bool // error codes replied
@@ -51,8 +53,12 @@ type scope struct {
 	outer  *scope
 }
 
-// A local may hold a key's name, the table of them, or a result of redis.pcall.
-type local struct{ key, keys, caught bool }
+// A local may hold a key's name, the table of them, or what redis.pcall gave.
+type local struct {
+	key, keys bool
+	caught    string // the command of redis.pcall
+	line      int    // where it begins
+}
 
 func (b *body) note(err error) {
 	if err != nil {
@@ -82,19 +88,19 @@ func (b *body) global(expr ast.Expr, name string) bool {
 	return !isLocal
 }
 
-// block walks statements in a new scope that begins with these names.
-func (b *body) block(statements []ast.Stmt, names ...string) {
-	b.scoped(names, func() {
+// block walks statements in a new scope that begins with these names, which stand on a line.
+func (b *body) block(line int, statements []ast.Stmt, names ...string) {
+	b.scoped(line, names, func() {
 		for _, s := range statements {
 			b.statement(s)
 		}
 	})
 }
 
-func (b *body) scoped(names []string, walk func()) {
+func (b *body) scoped(line int, names []string, walk func()) {
 	b.scope = &scope{map[string]local{}, b.scope}
 	for _, name := range names {
-		b.scope.locals[name] = local{}
+		b.scope.locals[name] = local{line: line}
 	}
 	b.blocks++
 	walk()
@@ -112,7 +118,7 @@ func (b *body) statement(stmt ast.Stmt) {
 			b.assigned(target)
 		}
 	case *ast.RepeatStmt:
-		b.scoped(nil, func() {
+		b.scoped(s.Line(), nil, func() {
 			for _, inner := range s.Stmts {
 				b.statement(inner)
 			}
@@ -120,21 +126,27 @@ func (b *body) statement(stmt ast.Stmt) {
 		})
 	case *ast.NumberForStmt:
 		b.expressions(luasyntax.Expressions(s)...)
-		b.block(s.Stmts, s.Name)
+		b.block(s.Line(), s.Stmts, s.Name)
 	case *ast.GenericForStmt:
 		b.expressions(s.Exprs...)
-		b.block(s.Stmts, s.Names...)
+		b.block(s.Line(), s.Stmts, s.Names...)
 	case *ast.FuncDefStmt:
 		b.assigned(s.Name.Func)
 		b.expression(s.Func)
 	case *ast.ReturnStmt:
 		b.returned(s)
+	case *ast.IfStmt:
+		b.expression(s.Condition)
+		b.refused = append(b.refused, b.refusedIf(s.Condition))
+		b.block(s.Line(), s.Then)
+		b.refused = b.refused[:len(b.refused)-1]
+		b.block(s.Line(), s.Else)
 	case *ast.LabelStmt, *ast.GotoStmt:
 		b.refuse(s, "a goto or its label, want Lua 5.1")
 	default:
 		b.expressions(luasyntax.Expressions(s)...)
 		for _, block := range luasyntax.BlocksOf(s) {
-			b.block(block)
+			b.block(s.Line(), block)
 		}
 	}
 }
@@ -142,18 +154,23 @@ func (b *body) statement(stmt ast.Stmt) {
 func (b *body) localAssign(s *ast.LocalAssignStmt) {
 	if len(s.Exprs) == 1 {
 		if f, ok := s.Exprs[0].(*ast.FunctionExpr); ok { // the function may call itself
-			b.scope.locals[s.Names[0]] = local{}
+			b.scope.locals[s.Names[0]] = local{line: s.Line()}
 			if b.script.KeyGroup != nil && s.Names[0] == "decide" {
 				b.decide(f)
 				return
 			}
 		}
 	}
-	b.expressions(s.Exprs...)
+	for i, e := range s.Exprs {
+		if i >= len(s.Names) || constants[s.Names[i]] == "" {
+			b.expression(e)
+		}
+	}
 	for i, name := range s.Names {
-		var l local
+		l := local{line: s.Line()}
 		if i < len(s.Exprs) {
-			l = local{key: b.isKey(s.Exprs[i]), keys: b.isKeys(s.Exprs[i]), caught: b.redisMember(s.Exprs[i]) == "pcall"}
+			b.constant(name, s.Exprs[i])
+			l.key, l.keys, l.caught = b.isKey(s.Exprs[i]), b.isKeys(s.Exprs[i]), b.pcalled(s.Exprs[i])
 		}
 		b.scope.locals[name] = l
 	}
@@ -162,9 +179,9 @@ func (b *body) localAssign(s *ast.LocalAssignStmt) {
 // decide walks the function of a script for many keys that decides about one: its returns are replies.
 func (b *body) decide(f *ast.FunctionExpr) {
 	b.shared = b.scope
-	b.scoped(f.ParList.Names, func() {
+	b.scoped(f.Line(), f.ParList.Names, func() {
 		for _, name := range f.ParList.Names[:min(1, len(f.ParList.Names))] {
-			b.scope.locals[name] = local{key: b.script.Group == nil, keys: b.script.Group != nil}
+			b.scope.locals[name] = local{key: b.script.Group == nil, keys: b.script.Group != nil, line: f.Line()}
 		}
 		for _, s := range f.Stmts {
 			b.statement(s)
@@ -200,7 +217,9 @@ func (b *body) assigned(target ast.Expr) {
 		return
 	}
 	l, isLocal := b.lookup(ident.Value)
-	if !isLocal {
+	if isLocal {
+		b.crosses(ident.Value, l.line, b.tree.at(ident))
+	} else {
 		b.refuse(target, "global %s is written, want a local", ident.Value)
 	}
 	if l.key || l.keys {
@@ -224,9 +243,11 @@ func (b *body) expression(expr ast.Expr) {
 		b.read(e)
 	case *ast.FuncCallExpr:
 		b.call(e)
+	case *ast.NumberExpr:
+		b.number(e)
 	case *ast.FunctionExpr:
 		b.functions++
-		b.block(e.Stmts, e.ParList.Names...)
+		b.block(e.Line(), e.Stmts, e.ParList.Names...)
 		b.functions--
 	default:
 		b.expressions(luasyntax.Subexpressions(e)...)
@@ -235,15 +256,20 @@ func (b *body) expression(expr ast.Expr) {
 
 func (b *body) read(ident *ast.IdentExpr) {
 	at := b.tree.at(ident)
-	printed := b.script.KeyGroup != nil || at.line >= b.script.argsFrom && at.line <= b.script.argsTo
+	in := b.script.partAt(at.line)
+	printed := b.script.KeyGroup != nil || in != nil && in.name == argumentsPart
 	if !printed && (ident.Value == "KEYS" || ident.Value == "ARGV") {
 		b.note(refuse(at, "%s is read again, want the locals of the part arguments", ident.Value))
 	}
-	if _, isLocal := b.lookup(ident.Value); isLocal || slices.Contains(allowedGlobals, ident.Value) {
+	l, isLocal := b.lookup(ident.Value)
+	if isLocal {
+		b.crosses(ident.Value, l.line, at)
 		return
 	}
-	b.refuse(ident, `global %s is read, want a local, redis.<function>(..), rawget(_G, "<library>"), or one of %s`,
-		ident.Value, strings.Join(allowedGlobals, ", "))
+	if !slices.Contains(allowedGlobals, ident.Value) {
+		b.refuse(ident, `global %s is read, want a local, redis.<function>(..), rawget(_G, "<library>"), or one of %s`,
+			ident.Value, strings.Join(allowedGlobals, ", "))
+	}
 }
 
 func (b *body) agreement() {

@@ -50,6 +50,20 @@ func (b *body) redisMember(expr ast.Expr) string {
 	return name.Value
 }
 
+// pcalled returns the command of a redis.pcall, possibly behind an "and"; or "".
+func (b *body) pcalled(expr ast.Expr) string {
+	if b.redisMember(expr) != "pcall" {
+		return ""
+	}
+	if and, ok := expr.(*ast.LogicalOpExpr); ok {
+		expr = and.Rhs
+	}
+	if args := expr.(*ast.FuncCallExpr).Args; len(args) > 0 {
+		return literal(args[0])
+	}
+	return "?"
+}
+
 func (b *body) library(e *ast.FuncCallExpr) {
 	if len(e.Args) == 2 && b.global(e.Args[0], "_G") {
 		if name, ok := e.Args[1].(*ast.StringExpr); ok && slices.Contains(optionalLibraries, name.Value) {

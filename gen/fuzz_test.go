@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"go/format"
 	"os"
 	"path/filepath"
@@ -22,7 +21,7 @@ func FuzzHeader(f *testing.F) {
 		} else {
 			wantWhole(t, s, file, source)
 		}
-		s, err := parseScript(file, source)
+		s, err := parseScript(os.DirFS(".."), file, source)
 		if err != nil {
 			wantPlaced(t, err, source)
 			return
@@ -35,18 +34,23 @@ func FuzzHeader(f *testing.F) {
 func addSources(f *testing.F) {
 	f.Helper()
 	files, err := filepath.Glob("../scripts/*.lua")
-	small, err2 := filepath.Glob(smallProject + "/scripts/*.lua")
-	if err := errors.Join(err, err2); err != nil || len(files) == 0 || len(small) == 0 {
+	if err != nil || len(files) == 0 {
 		f.Fatalf("no scripts: %v", err)
 	}
-	for _, path := range append(files, small...) {
+	for _, path := range files {
 		source, err := os.ReadFile(path)
 		must(f, err)
 		f.Add(asSmall(string(source)))
 	}
+	tree := smallTree(f)
 	cases, _ := readRefusals(f)
 	for _, c := range cases {
-		f.Add(asSmall(c.source(f)))
+		f.Add(asSmall(c.source(f, tree)))
+	}
+	for path, file := range tree {
+		if strings.HasSuffix(path, ".lua") {
+			f.Add(asSmall(string(file.Data)))
+		}
 	}
 }
 

@@ -10,6 +10,10 @@ import (
 	"strconv"
 	"strings"
 	"text/template"
+
+	"github.com/yuin/gopher-lua/ast"
+
+	"github.com/sluice-redis/sluice/internal/luasyntax"
 )
 
 // A script for many keys is made from the script for one. This line in the body of x_v1 says so, and for how many keys:
@@ -20,9 +24,10 @@ import (
 // The arguments are the same for all keys. After so many calls of the function f the other keys are not decided:
 // granted -3. That bounds the cost of a call.
 //
-// What stands before the line is done once for all keys. What follows becomes the function decide, in which a reply
-// {.., now} or {.., now, unpack(counts)} is returned without now, and counts as a table. The header is made from the
-// script's. Where the script takes a key for each member of a group, decide takes the keys of one subject.
+// The statements before the line are run once for all keys. Those behind it become the function decide, in which a
+// reply {.., now} or {.., now, unpack(counts)} is returned without now, and counts as a table. The header is made from
+// the script's (many_header.go). Where the script takes a key for each member of a group, decide takes the keys of one
+// subject.
 var manyPattern = regexp.MustCompile(
 	`^-- MANY: ([a-z0-9_]+) repeats what follows for 1\.\.([1-9][0-9]*) keys` +
 		`(?:, keys \* ([a-z_]+) up to ([1-9][0-9]*), ([1-9][0-9]*) calls of ([a-z_]+))?\.$`)
@@ -30,30 +35,25 @@ var manyPattern = regexp.MustCompile(
 const (
 	manyMark  = "-- MANY"
 	manyFiles = "_many_v" // in the names of the scripts that are made
-	clockRead = "local clock = redis.call(\"TIME\")\n"
 )
 
-var (
-	manyTemplate = template.Must(template.New("many.tmpl").Funcs(template.FuncMap{
-		"join": func(words []string) string { return strings.Join(words, ", ") },
-	}).ParseFS(templateFiles, "many.tmpl"))
-	repliedPattern = regexp.MustCompile(`return \{(.*), now(?:(, )unpack\(([a-z_]+)\))?\}`)
-)
+var manyTemplate = template.Must(template.New("many.tmpl").Funcs(template.FuncMap{
+	"join": func(words []string) string { return strings.Join(words, ", ") },
+}).ParseFS(templateFiles, "many.tmpl"))
 
 // A repetition is what the template needs to write the script for many keys.
 type repetition struct {
-	*script         // for one key
-	many    *script // for many: its keys and arguments
-	Max     string  // number of keys
-	Bound   string  // of the product of keys and the argument Product; "" if there is none
+	*script        // for one key
+	Max     string // number of keys
+	Bound   string // of the product of keys and the argument Product; "" if there is none
 	Product string
 	Counted string // the function whose calls are bounded; "" if none is
 	Calls   string
 
-	once, each string // the body before and behind the mark
+	Once, Each string // the body before the mark, and the body of decide
 }
 
-// manyScripts makes the scripts for many keys. files are those of scripts/.
+// manyScripts makes the scripts for many keys.
 func manyScripts(tree fs.FS, scripts []*script) (made []*script, err error) {
 	for _, s := range scripts {
 		source, err := manySource(s)
@@ -63,7 +63,7 @@ func manyScripts(tree fs.FS, scripts []*script) (made []*script, err error) {
 		if source == "" {
 			continue
 		}
-		many, err := parseScript("scripts/"+s.manyID()+".lua", source)
+		many, err := parseScript(tree, "scripts/"+s.manyID()+".lua", source)
 		if err != nil {
 			return nil, err
 		}
@@ -98,8 +98,8 @@ func manySource(s *script) (string, error) {
 		return "", nil
 	}
 	at := place{"scripts/" + s.File(), mark + 1, 1}
-	parts := manyPattern.FindStringSubmatch(lines[mark])
-	if parts == nil || parts[1] != s.manyID() {
+	words := manyPattern.FindStringSubmatch(lines[mark])
+	if words == nil || words[1] != s.manyID() {
 		return "", refuse(at, "found %q, want %q, perhaps with %q before the full stop", lines[mark],
 			manyMark+": "+s.manyID()+" repeats what follows for 1..<max> keys.",
 			", keys * <argument> up to <max>, <max> calls of <function>")
@@ -108,21 +108,120 @@ func manySource(s *script) (string, error) {
 		return "", refuse(at, "a script with %d keys whose reply has %s, want one key, and now as the last field that is "+
 			"not repeated", len(s.Keys), strings.Join(fieldNames(s.Reply), ", "))
 	}
-	r := &repetition{
-		script: s, Max: parts[2], Product: parts[3], Bound: parts[4], Calls: parts[5], Counted: parts[6],
-		once: marksPattern.ReplaceAllString(strings.Join(lines[s.body-1:mark], "\n"), ""),
-		each: marksPattern.ReplaceAllString(strings.TrimPrefix(strings.Join(lines[mark+1:], "\n"), "\n"), ""),
+	r := &repetition{script: s, Max: words[2], Product: words[3], Bound: words[4], Calls: words[5], Counted: words[6]}
+	if err := r.split(at); err != nil {
+		return "", err
 	}
-	if r.Bound != "" && (!strings.Contains(r.once, clockRead) || !r.countedPattern().MatchString(r.once)) {
-		return "", refuse(at, "a bound of keys * %s and of calls, want %q and the function %s before",
-			r.Product, clockRead, r.Counted)
-	}
-	r.many = r.forMany()
 	var b bytes.Buffer
 	if err := manyTemplate.Execute(&b, r); err != nil {
-		panic(err) // the template fits the type: a golden runs it
+		panic(err) // the template fits the type: the scripts run it
 	}
 	return b.String(), nil
+}
+
+// split makes Once and Each of the statements before the mark and behind it.
+func (r *repetition) split(mark place) error {
+	tree, err := parseLua(mark.file, r.Source)
+	if err != nil {
+		return err
+	}
+	begin, body := lineStart(r.Source, mark.line), lineStart(r.Source, r.body)
+	end := begin + strings.Index(r.Source[begin:], "\n") + 1
+	once, each := tree.statements, []ast.Stmt{}
+	for i, s := range tree.statements {
+		from, to := tree.places.Bytes(s)
+		if from < begin && to > begin {
+			return refuse(mark, "a mark inside a statement, want it between two")
+		}
+		if from > begin {
+			once, each = tree.statements[:i], tree.statements[i:]
+			break
+		}
+	}
+	e := editor{tree: tree, source: r.Source}
+	args := r.parts[0]
+	e.replace(lineStart(r.Source, args.at.line+1), lineStart(r.Source, args.last+1), arguments(r.forMany()))
+	if r.Bound != "" && (!r.bound(&e, once) || !r.count(&e, once)) {
+		return refuse(mark, "a bound of keys * %s and of calls, want a local that holds redis.call(\"TIME\"), "+
+			"and the function %s, before", r.Product, r.Counted)
+	}
+	for _, s := range returnsOf(each) {
+		r.withoutNow(&e, s)
+	}
+	r.Once = strings.TrimRight(unmarked(e.text(body, begin)), "\n") + "\n"
+	r.Each = indented(unmarked(strings.TrimPrefix(e.text(end, len(r.Source)), "\n")))
+	return nil
+}
+
+// bound puts the check of the product before the clock is read.
+func (r *repetition) bound(e *editor, once []ast.Stmt) bool {
+	i := slices.IndexFunc(once, func(s ast.Stmt) bool {
+		local, ok := s.(*ast.LocalAssignStmt)
+		return ok && len(local.Exprs) == 1 && e.tree.places.Text(local.Exprs[0]) == `redis.call("TIME")`
+	})
+	if i < 0 {
+		return false
+	}
+	from, _ := e.tree.places.Bytes(once[i])
+	e.replace(from, from, fmt.Sprintf(`if #KEYS * %s > %s then
+  return redis.error_reply("BADARG %[1]s: want keys * %[1]s up to %[2]s")
+end
+
+`, r.Product, r.Bound))
+	return true
+}
+
+// count counts the calls of the function Counted.
+func (r *repetition) count(e *editor, once []ast.Stmt) bool {
+	for _, s := range once {
+		local, ok := s.(*ast.LocalAssignStmt)
+		if !ok || local.Names[0] != r.Counted || len(local.Exprs) != 1 {
+			continue
+		}
+		f, ok := local.Exprs[0].(*ast.FunctionExpr)
+		if !ok || len(f.Stmts) == 0 {
+			continue
+		}
+		from, _ := e.tree.places.Bytes(s)
+		e.replace(from, from, "local calls = 0 -- of "+r.Counted+", for all keys\n")
+		first, _ := e.tree.places.Bytes(f.Stmts[0])
+		e.replace(first, first, "calls = calls + 1\n  ")
+		return true
+	}
+	return false
+}
+
+// withoutNow turns a reply into the values that decide returns.
+func (r *repetition) withoutNow(e *editor, s *ast.ReturnStmt) {
+	reply, ok := s.Exprs[0].(*ast.TableExpr)
+	if !ok {
+		return
+	}
+	var values []string
+	for i, f := range reply.Fields {
+		value := e.tree.places.Text(f.Value)
+		if i > len(r.Fields()) { // unpack(counts)
+			value = e.tree.places.Text(f.Value.(*ast.FuncCallExpr).Args[0])
+		}
+		if i != len(r.Fields()) {
+			values = append(values, value)
+		}
+	}
+	from, to := e.tree.places.Bytes(reply)
+	e.replace(from, to, strings.Join(values, ", "))
+}
+
+// returnsOf are the returns of statements and of the blocks in them, without those of functions.
+func returnsOf(statements []ast.Stmt) (found []*ast.ReturnStmt) {
+	for _, s := range statements {
+		if r, ok := s.(*ast.ReturnStmt); ok && len(r.Exprs) > 0 {
+			found = append(found, r)
+		}
+		for _, block := range luasyntax.BlocksOf(s) {
+			found = append(found, returnsOf(block)...)
+		}
+	}
+	return found
 }
 
 // forMany returns the script with its keys for many subjects.
@@ -133,37 +232,16 @@ func (r *repetition) forMany() *script {
 	return &many
 }
 
-// Once returns the part of the body that is run once for all keys.
-func (r *repetition) Once() string {
-	bound := ""
-	if r.Bound != "" {
-		bound = fmt.Sprintf(`if #KEYS * %s > %s then
-  return redis.error_reply("BADARG %[1]s: want keys * %[1]s up to %[2]s")
-end
+// unmarked is a text without the lines that mark printed parts.
+func unmarked(text string) string { return marksPattern.ReplaceAllString(text, "") }
 
-`, r.Product, r.Bound)
-	}
-	once := strings.NewReplacer(arguments(r.script), arguments(r.many), clockRead, bound+clockRead).Replace(r.once)
-	if r.Counted == "" {
-		return once
-	}
-	counted := "local calls = 0 -- of " + r.Counted + ", for all keys\n$0  calls = calls + 1\n"
-	return r.countedPattern().ReplaceAllString(once, counted)
-}
-
-// countedPattern matches the first line of the function whose calls are bounded.
-func (r *repetition) countedPattern() *regexp.Regexp {
-	return regexp.MustCompile(`local function ` + r.Counted + `\([a-z_, ]*\)\n`)
-}
-
-// Each returns the body of the function that decides about one key.
-func (r *repetition) Each() string {
+func indented(text string) string {
 	var b strings.Builder
-	for line := range strings.Lines(r.each) {
+	for line := range strings.Lines(text) {
 		if line != "\n" {
 			b.WriteString("  ")
 		}
-		b.WriteString(repliedPattern.ReplaceAllString(line, "return $1$2$3"))
+		b.WriteString(line)
 	}
 	return b.String()
 }
@@ -177,7 +255,7 @@ func (r *repetition) Fields() []string {
 // Counts is the local that holds the replies of the group; "" if there are none.
 func (r *repetition) Counts() string {
 	for _, f := range repeated(r.Reply) {
-		return strings.TrimSuffix(f.Name, "_i") + "s"
+		return tableOf(f.Name)
 	}
 	return ""
 }
@@ -187,50 +265,17 @@ func (r *repetition) Decided() string {
 	return strings.TrimSuffix(strings.Join(append(r.Fields(), r.Counts()), ", "), ", ")
 }
 
-// Undecided are their values for a key that is not decided.
+// Undecided are their values for a key that is not decided, behind the first.
 func (r *repetition) Undecided() string {
-	values := "-3" + strings.Repeat(", 0", len(r.Fields())-1)
+	values := strings.Repeat(", 0", len(r.Fields())-1)
 	if r.Counts() != "" {
 		values += ", {}"
 	}
 	return values
 }
 
-// Most is the condition under which one more key is decided, "" if every key is.
-func (r *repetition) Most() string {
-	if r.Counted == "" {
-		return ""
-	}
-	return "calls < " + r.Calls
-}
-
-// KeyRow is the row of the keys.
-func (r *repetition) KeyRow() string {
-	index := "KEYS[k]"
-	if r.Group != nil {
-		index = "KEYS[ki]"
-	}
-	return fmt.Sprintf("-- %-11s %-12s %s", index, r.Keys[0].Name, r.Keys[0].Pattern)
-}
-
 // Key is the parameter of decide: the key of one subject, or the table of its keys.
 func (r *repetition) Key() string { return keyLocals(r.script)[0] }
-
-// KeyOf is what decide takes for subject k.
-func (r *repetition) KeyOf() string {
-	if r.Group == nil {
-		return "KEYS[k]"
-	}
-	return fmt.Sprintf("{unpack(KEYS, (k - 1) * %ss + 1, k * %[1]ss)}", r.Group.Name)
-}
-
-// Subjects is how many there are, as Lua.
-func (r *repetition) Subjects() string {
-	if r.Group == nil {
-		return "#KEYS"
-	}
-	return fmt.Sprintf("#KEYS / %ss", r.Group.Name)
-}
 
 // Places are where the replies for one key go.
 func (r *repetition) Places() []string {
@@ -239,96 +284,4 @@ func (r *repetition) Places() []string {
 		places[i] = fmt.Sprintf("reply[n + %d]", i+1)
 	}
 	return places
-}
-
-// Order is the script's complexity for K keys.
-func (r *repetition) Order() string {
-	return "O(K" + strings.TrimPrefix(" "+strings.TrimPrefix(r.Cost.Order, "O("), " 1")
-}
-
-// Prose returns the prose of the header.
-func (r *repetition) Prose() string {
-	keys := "REPLY goes on with EACH for each key in turn. Each key is decided as by %s, and twice if it is named twice."
-	if r.Group != nil {
-		keys = "KEYS has the " + tableOf(r.Keys[0].Name) + " of the first subject, then of the next. REPLY goes on with " +
-			"EACH for each subject in turn. Each is decided as by %s, and twice if it is named twice."
-	}
-	if r.Bound != "" { // a row has K
-		keys += " K is the number of keys."
-	}
-	text := fmt.Sprintf("%s for up to %s keys of one limiter in one call. "+keys+" Only granted above 0 is a grant. "+
-		"One that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE); the others are decided. If Redis refuses a command, "+
-		"for example by an ACL, the call ends with that error, and those before it keep their grants: too much is counted, "+
-		"never too little. In a cluster all keys must lie in one slot: different subjects mostly do not.",
-		r.ID(), r.Max, r.ID())
-	if r.Most() != "" {
-		text += fmt.Sprintf(" Granted -3: not decided and not charged, because the keys before it have read %s entries. "+
-			"Expect it in calls for more than 15 keys. Ask for these keys again.", r.Calls)
-	}
-	return wrapTo(maxColumns-2, "--", text) + "\n"
-}
-
-// Rows returns the rows of the header that begin with a word.
-func (r *repetition) Rows(word string) string { return strings.Join(r.rows(word), "") }
-
-// rows are the rows that begin with a word, each with the lines that continue it.
-func (r *repetition) rows(word string) (rows []string) {
-	inside := false
-	for _, line := range strings.Split(r.Source, "\n")[:r.body-2] {
-		if strings.HasPrefix(line, "-- "+word) {
-			inside, rows = true, append(rows, "")
-		}
-		inside = inside && (strings.HasPrefix(line, "-- "+word) || continues(line))
-		if inside {
-			rows[len(rows)-1] += line + "\n"
-		}
-	}
-	return rows
-}
-
-func continues(line string) bool {
-	return line != "--" && strings.TrimSpace(cut(line, 2, nameColumn-1)) == ""
-}
-
-// ArgRows returns the rows of the arguments, with the bound of the product.
-func (r *repetition) ArgRows() string {
-	rows := r.rows("ARGV")
-	if r.Bound != "" {
-		bounded := slices.Index(fieldNames(r.Args), r.Product)
-		rows[bounded] = strings.Replace(rows[bounded], ";", fmt.Sprintf(", K * %s up to %s;", r.Product, r.Bound), 1)
-	}
-	return strings.Join(rows, "")
-}
-
-// ReplyRows returns the rows of the replies: now, then those for each key.
-func (r *repetition) ReplyRows() string {
-	rows, now := r.rows("REPLY"), len(r.Fields())
-	b := "-- REPLY[1]    " + rows[now][nameColumn-1:] + r.grantedRow()
-	for i := 1; i < len(rows); i++ {
-		switch {
-		case i < now:
-			b += fmt.Sprintf("-- EACH[%-6s", fmt.Sprintf("%d]", i+1)) + rows[i][nameColumn-2:]
-		case i > now:
-			b += fmt.Sprintf("-- EACH[%-6s", fmt.Sprintf("%d+i]", now)) + rows[i][nameColumn-2:]
-		}
-	}
-	return b
-}
-
-// grantedRow is the row of the first reply for a key, which is a number below 0 if the key was not decided.
-func (r *repetition) grantedRow() string {
-	granted, least, text := r.Reply[0], -2, ""
-	if r.Most() != "" {
-		least, text = -3, ", -3: ask again"
-	}
-	return fmt.Sprintf("-- EACH[1]     %-12s %-5s %-23s permits granted; -1: BADSTATE, -2: WRONGTYPE%s\n", granted.Name,
-		granted.Type, fmt.Sprintf("%d..%d", least, granted.Max), text)
-}
-
-// ErrorRows returns the rows of the errors. Those of one key are numbers in the reply.
-func (r *repetition) ErrorRows() string {
-	return strings.NewReplacer(
-		"WRONGTYPE    ", "WRONGTYPE    granted -2: ",
-		"BADSTATE     ", "BADSTATE     granted -1: ",
-	).Replace(r.Rows("ERROR"))
 }

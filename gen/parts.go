@@ -1,8 +1,9 @@
 package main
 
 import (
-	"embed"
+	"errors"
 	"fmt"
+	"io/fs"
 	"regexp"
 	"slices"
 	"strings"
@@ -14,26 +15,42 @@ import (
 //	-- END
 //
 // The part arguments comes first: it reads and checks KEYS and ARGV as the header says. Any other is the file
-// gen/parts/<name>.lua, moved as far to the right as its mark. Where no script for many keys is made, a part comes
-// without the lines that say how (see many.go).
+// gen/parts/<name>.lua, moved as far to the right as its mark. It begins with a comment that says which locals of the
+// script, the host, it uses, and which of its own locals the host may use:
 //
-//go:embed parts/*.lua
-var partFiles embed.FS
-
+//	-- Takes slices, sizes, what ring_read gives. Gives wait, remaining. Text.
+//
+// One of the two sentences may be left out. The host is refused where a part uses another of its locals, where it uses
+// another local of a part, and where what a part takes or gives is not used.
 const (
-	partMark = "-- PART %s: printed by make generate"
-	partEnd  = "-- END"
+	partMark      = "-- PART %s: printed by make generate"
+	partEnd       = "-- END"
+	argumentsPart = "arguments"
 )
 
 var (
 	partPattern  = regexp.MustCompile(`^( *)` + fmt.Sprintf(partMark, "([a-z_]+)") + `$`)
 	marksPattern = regexp.MustCompile(`(?m)^ *(` + fmt.Sprintf(partMark, "[a-z_]+") + `|` + partEnd + `)\n`)
+
+	usePattern  = regexp.MustCompile(`^(?:Takes ([a-z_, ]+)\.)?(?: ?Gives ([a-z_, ]+)\.)?(?: |$)`)
+	listPattern = regexp.MustCompile(`, and |, | and `)
+	whatGives   = regexp.MustCompile(`^what ([a-z_]+) gives$`)
 )
 
-// printParts prints the parts of a script into its source.
-func printParts(file string, s *script) error {
+// A part is a printed part of a script.
+type part struct {
+	name         string
+	at           place // of its mark
+	last         int   // its last line
+	text         string
+	takes, gives []string
+	others       []string        // what it may take of other parts
+	used         map[string]bool // what it has taken or given
+}
+
+// printParts prints the parts of a script into its source. tree has gen/parts.
+func printParts(tree fs.FS, file string, s *script) error {
 	lines := strings.Split(s.Source, "\n")
-	isMany := slices.ContainsFunc(lines, func(line string) bool { return strings.HasPrefix(line, manyMark) })
 	var printed []string
 	for i := 0; i < len(lines); i++ {
 		printed = append(printed, lines[i])
@@ -42,197 +59,127 @@ func printParts(file string, s *script) error {
 			continue
 		}
 		at, indent := place{file, len(printed), 1}, mark[1]
-		text, err := part(mark[2], s)
-		if err != nil {
+		p, err := partOf(tree, mark[2], s)
+		if errors.Is(err, fs.ErrNotExist) {
 			return refuse(at, "part %q, want arguments or a file of gen/parts", mark[2])
+		}
+		if err != nil {
+			return err
 		}
 		end := slices.Index(lines[i:], indent+partEnd)
 		if end < 0 || slices.ContainsFunc(lines[i+1:i+end], partPattern.MatchString) {
 			return refuse(at, "a part without an end, want %q", indent+partEnd)
 		}
-		for line := range strings.Lines(text) {
-			if isMany || !strings.HasPrefix(strings.TrimLeft(line, " "), manyMark) {
-				printed = append(printed, strings.TrimRight(indent+line, " \n"))
-			}
+		for line := range strings.Lines(p.text) {
+			printed = append(printed, strings.TrimRight(indent+line, " \n"))
 		}
-		if mark[2] == "arguments" {
-			s.argsFrom, s.argsTo = at.line, len(printed)
-		}
+		p.at, p.last = at, len(printed)
+		s.parts = append(s.parts, p)
 		i += end - 1
 	}
 	s.Source = strings.Join(printed, "\n")
-	if s.argsTo == 0 && s.KeyGroup == nil {
+	if s.KeyGroup == nil && (len(s.parts) == 0 || s.parts[0].name != argumentsPart) {
 		return refuse(place{file, s.body, 1}, "nothing reads the arguments, want the lines %q and %q",
-			fmt.Sprintf(partMark, "arguments"), partEnd)
+			fmt.Sprintf(partMark, argumentsPart), partEnd)
 	}
 	return nil
 }
 
-func part(name string, s *script) (string, error) {
-	if name == "arguments" {
-		return arguments(s), nil
+// partOf reads a part.
+func partOf(tree fs.FS, name string, s *script) (*part, error) {
+	if name == argumentsPart {
+		return &part{name: name, text: arguments(s)}, nil
 	}
-	text, err := partFiles.ReadFile("parts/" + name + ".lua")
-	return string(text), err
-}
-
-// arguments returns the code that reads KEYS and ARGV into locals of their names, those of a group into tables, and
-// refuses what is not as the header says.
-func arguments(s *script) string {
-	var b strings.Builder
-	if slices.ContainsFunc(s.Args, func(f field) bool { return f.Type != "str" }) {
-		integer, _ := part("integer", s)
-		b.WriteString(integer + "\n")
-	}
-	b.WriteString(keysCount(s))
-	b.WriteString(argsCount(s))
-	if s.KeyGroup == nil {
-		fmt.Fprintf(&b, "local %s = %s\n", strings.Join(keyLocals(s), ", "), strings.Join(keyReads(s), ", "))
-	}
-	places := argPlaces(s.Args)
-	for i, f := range plain(s.Args) {
-		b.WriteString(f.read("", places[i], f.Name))
-	}
-	if s.Group != nil {
-		b.WriteString(members(s, places[len(plain(s.Args)):]))
-	}
-	return b.String()
-}
-
-// keyLocals are the locals that hold the keys. That of the group's keys is a table, which may have others behind them.
-func keyLocals(s *script) []string {
-	names := keyNames(s)
-	if s.Group != nil {
-		names[0] = tableOf(names[0])
-	}
-	return names
-}
-
-func keyReads(s *script) (reads []string) {
-	for i := range s.Keys {
-		read := fmt.Sprintf("KEYS[%d]", i+1)
-		switch last := len(s.Keys) - 1 - i; {
-		case s.Group != nil && i == 0:
-			read = "KEYS"
-		case s.Group != nil && last == 0:
-			read = "KEYS[#KEYS]"
-		case s.Group != nil:
-			read = fmt.Sprintf("KEYS[#KEYS - %d]", last)
+	p := &part{name: name, used: map[string]bool{}}
+	text, takes, gives, err := readPart(tree, name)
+	p.text, p.gives = text, gives
+	for _, word := range takes {
+		of := whatGives.FindStringSubmatch(word)
+		if of == nil {
+			p.takes = append(p.takes, word)
+			continue
 		}
-		reads = append(reads, read)
-	}
-	return reads
-}
-
-// keysCount returns the lines that refuse another number of keys.
-func keysCount(s *script) string {
-	low, high := int64(len(s.Keys)), int64(len(s.Keys))
-	switch g := s.Group; {
-	case s.KeyGroup != nil:
-		low, high = s.KeyGroup.Min, s.KeyGroup.Max
-	case g != nil:
-		low, high = low-1+g.Min, high-1+g.Max
-	default:
-		return fmt.Sprintf("if #KEYS ~= %d then return redis.error_reply(\"BADARG KEYS: want %[1]d\") end\n", low)
-	}
-	return fmt.Sprintf("if #KEYS < %d or #KEYS > %d then "+
-		"return redis.error_reply(\"BADARG KEYS: want %[1]d to %[2]d\") end\n", low, high)
-}
-
-// argsCount returns the lines that refuse another number of arguments. The keys say how many members the group has; in
-// a script for many subjects the arguments do, and the keys must be as many for each subject.
-func argsCount(s *script) string {
-	alone, each := len(plain(s.Args)), len(repeated(s.Args))
-	refuse := fmt.Sprintf("return redis.error_reply(\"BADARG ARGV: want %s\")", wantedArgs(s))
-	g := s.Group
-	switch {
-	case g == nil:
-		return fmt.Sprintf("if #ARGV ~= %d then %s end\n", alone, refuse)
-	case s.KeyGroup == nil:
-		return fmt.Sprintf("if #ARGV ~= %s then\n  %s\nend\n", argNumber(alone, each, len(s.Keys)-1), refuse)
-	}
-	return fmt.Sprintf("local %[1]ss = (#ARGV - %[2]d) / %[3]d\n"+
-		"if %[1]ss < %[4]d or %[1]ss > %[5]d or %[1]ss %% 1 > 0 then\n  %[6]s\nend\n"+
-		"if #KEYS %% %[1]ss > 0 then return redis.error_reply(\"BADARG KEYS: want one for each %[1]s of each %[7]s\") end\n",
-		g.Name, alone, each, g.Min, g.Max, refuse, s.KeyGroup.Name)
-}
-
-// argNumber is how many arguments a call has, as Lua: so many alone and for each member of the group, whose keys others
-// follow.
-func argNumber(alone, each, others int) string {
-	switch rest := alone - each*others; {
-	case rest > 0:
-		return fmt.Sprintf("%d + %d * #KEYS", rest, each)
-	case rest < 0:
-		return fmt.Sprintf("%d * #KEYS - %d", each, -rest)
-	}
-	return fmt.Sprintf("%d * #KEYS", each)
-}
-
-// wantedArgs says which arguments a script takes; how many, if none is repeated.
-func wantedArgs(s *script) string {
-	alone := fieldNames(plain(s.Args))
-	if s.Group == nil {
-		return fmt.Sprint(len(alone))
-	}
-	var each []string
-	for _, f := range repeated(s.Args) {
-		each = append(each, strings.TrimSuffix(f.Name, "_i"))
-	}
-	return fmt.Sprintf("%s, then %s for each %s", strings.Join(alone, ", "), strings.Join(each, ", "), s.Group.Name)
-}
-
-// memberCount is how many members the group has, as Lua.
-func memberCount(s *script) string {
-	switch others := len(s.Keys) - 1; {
-	case s.KeyGroup != nil:
-		return s.Group.Name + "s"
-	case others > 0:
-		return fmt.Sprintf("#KEYS - %d", others)
-	}
-	return "#KEYS"
-}
-
-// members returns the loop that reads the arguments of each member of the group, each from its place, into tables.
-func members(s *script, places []string) string {
-	fields := repeated(s.Args)
-	names, tables, empty, cells := fieldNames(fields), []string{}, []string{}, []string{}
-	for _, name := range names {
-		table := tableOf(name)
-		tables, empty, cells = append(tables, table), append(empty, "{nil, nil}"), append(cells, table+"[i]")
-	}
-	text := fmt.Sprintf("local %s = %s -- room for two: growing is slow\n", strings.Join(tables, ", "),
-		strings.Join(empty, ", "))
-	text += fmt.Sprintf("for i = 1, %s do\n", memberCount(s))
-	for i, f := range fields {
-		text += f.read("  ", places[i], strings.TrimSuffix(f.Name, "i")+`" .. i .. "`)
-	}
-	return text + fmt.Sprintf("  %s = %s\nend\n", strings.Join(cells, ", "), strings.Join(names, ", "))
-}
-
-// tableOf is the local that holds what each member of the group has: limits for limit_i.
-func tableOf(name string) string {
-	return strings.TrimSuffix(strings.TrimSuffix(name, "_i"), "s") + "s"
-}
-
-// read returns the lines that read an argument, and refuse it under the name that an error gives it.
-func (f field) read(indent, index, name string) string {
-	read, bad, want := fmt.Sprintf("integer(ARGV[%s], %d, %d)", index, f.Min, f.Max), "not "+f.Name,
-		fmt.Sprintf("%d..%d", f.Min, f.Max)
-	if f.Type == "str" {
-		read, bad, want = fmt.Sprintf("ARGV[%s]", index), "", fmt.Sprintf("up to %d bytes", f.Max)
-		noBar := strings.Contains(f.Text, `without "|"`)
-		if f.Min > 0 {
-			bad = fmt.Sprintf("#%s < %d or ", f.Name, f.Min)
+		_, _, others, err := readPart(tree, of[1])
+		if err != nil {
+			return nil, err
 		}
-		if f.Min > 0 || noBar {
-			want = fmt.Sprintf("%d to %d bytes", max(f.Min, 1), f.Max) // 0 bytes only to look
+		p.others = append(p.others, others...)
+	}
+	return p, err
+}
+
+// readPart returns the text of a part and the names in its first two sentences.
+func readPart(tree fs.FS, name string) (text string, takes, gives []string, err error) {
+	file := "gen/parts/" + name + ".lua"
+	source, err := fs.ReadFile(tree, file)
+	if err != nil {
+		return "", nil, nil, err
+	}
+	var comment []string
+	for line := range strings.Lines(string(source)) {
+		words, ok := strings.CutPrefix(line, "-- ")
+		if !ok {
+			break
 		}
-		bad += fmt.Sprintf("#%s > %d", f.Name, f.Max)
-		if noBar {
-			bad, want = bad+fmt.Sprintf(` or %s:find("|")`, f.Name), want+" without |"
+		comment = append(comment, strings.TrimSpace(words))
+	}
+	said := usePattern.FindStringSubmatch(strings.Join(comment, " "))
+	if said == nil || said[1]+said[2] == "" {
+		return "", nil, nil, refuse(place{file, 1, 1},
+			`a part that does not say what it uses, want "Takes <names>.", "Gives <names>." or both at its beginning`)
+	}
+	return string(source), namesOf(said[1]), namesOf(said[2]), nil
+}
+
+// namesOf are the words of a list: a, b and what c gives.
+func namesOf(list string) []string {
+	if list == "" {
+		return nil
+	}
+	return listPattern.Split(list, -1)
+}
+
+// partAt is the part that a line of the body stands in, nil for the script's own lines.
+func (s *script) partAt(line int) *part {
+	for _, p := range s.parts {
+		if p.at.line < line && line <= p.last {
+			return p
 		}
 	}
-	return fmt.Sprintf("%slocal %s = %s\n%[1]sif %[4]s then return redis.error_reply(\"BADARG %[5]s: want %[6]s\") end\n",
-		indent, f.Name, read, bad, name, want)
+	return nil
+}
+
+// crosses checks that a local of one part, or of the host, may be used in another. It refuses a name once.
+func (b *body) crosses(name string, declared int, at place) {
+	from, to := b.script.partAt(declared), b.script.partAt(at.line)
+	if from == to {
+		return
+	}
+	if to.checked() && !to.used[name] {
+		to.used[name] = true
+		if !slices.Contains(slices.Concat(to.takes, to.others), name) {
+			b.note(refuse(at, "the part %s uses %s, want it among what the part takes", to.name, name))
+		}
+	}
+	if from.checked() && !from.used[name] {
+		from.used[name] = true
+		if !slices.Contains(from.gives, name) {
+			b.note(refuse(at, "%s is a local of the part %s, want it among what the part gives, or another name", name,
+				from.name))
+		}
+	}
+}
+
+// checked reports whether there is a part, and it says what it takes and gives: arguments does not.
+func (p *part) checked() bool { return p != nil && p.used != nil }
+
+// unused refuses what a part takes and does not read, and what it gives to a script that does not read it.
+func (b *body) unused() {
+	for _, p := range b.script.parts {
+		for _, name := range slices.Concat(p.takes, p.gives) {
+			if !p.used[name] {
+				b.note(refuse(p.at, "the part %s takes or gives %s, which is not used, want it left out", p.name, name))
+			}
+		}
+	}
 }

@@ -10,15 +10,15 @@ type place struct {
 
 // A refusal says what the generator does not accept, where it is, and what is wanted.
 type refusal struct {
-	at           place
-	format, text string
+	at   place
+	text string
 }
 
 func (r *refusal) Error() string {
 	return fmt.Sprintf("%s:%d:%d: %s", r.at.file, r.at.line, r.at.col, r.text)
 }
 
-// refuse returns a refusal. A test finds every call of refuse and checks that each has a golden.
+// refuse returns a refusal. The tests have a case for each.
 func refuse(at place, format string, args ...any) error {
-	return &refusal{at, format, fmt.Sprintf(format, args...)}
+	return &refusal{at, fmt.Sprintf(format, args...)}
 }

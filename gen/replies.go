@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -33,12 +34,55 @@ func (b *body) returned(s *ast.ReturnStmt) {
 				return
 			}
 		case *ast.IdentExpr:
-			if l, _ := b.lookup(e.Value); l.caught {
+			if l, _ := b.lookup(e.Value); l.caught != "" {
+				b.caughtReturned(e, l.caught)
 				return
 			}
 		}
 	}
 	b.refuse(s, "unsupported return, want {..} as in the header, redis.error_reply(..) or a result of redis.pcall")
+}
+
+// tableReplies are the commands whose reply is a table where it is no error.
+var tableReplies = []string{"HMGET", "SET"}
+
+// caughtReturned wants every script to ask in the same way whether Redis refused a command.
+func (b *body) caughtReturned(e *ast.IdentExpr, command string) {
+	if slices.Contains(b.refused, e.Value) {
+		return
+	}
+	want := fmt.Sprintf(`if type(%s) == "table" then`, e.Value)
+	if slices.Contains(tableReplies, command) {
+		want = fmt.Sprintf(`if %s.err then`, e.Value)
+	}
+	b.refuse(e, "%s is returned, want it behind %s", e.Value, want)
+}
+
+// refusedIf is the local that holds an error if a condition is true: what redis.pcall gave is a table or, of a command
+// whose replies are tables, has err. "" if the condition is another.
+func (b *body) refusedIf(condition ast.Expr) string {
+	var asked ast.Expr
+	switch e := condition.(type) {
+	case *ast.RelationalOpExpr:
+		call, isCall := e.Lhs.(*ast.FuncCallExpr)
+		if isCall && e.Operator == "==" && literal(e.Rhs) == "table" && b.global(call.Func, "type") && len(call.Args) == 1 {
+			asked = call.Args[0]
+		}
+	case *ast.AttrGetExpr:
+		if literal(e.Key) == "err" {
+			asked = e.Object
+		}
+	}
+	ident, ok := asked.(*ast.IdentExpr)
+	if !ok {
+		return ""
+	}
+	l, _ := b.lookup(ident.Value)
+	_, asksErr := condition.(*ast.AttrGetExpr)
+	if l.caught == "" || asksErr != slices.Contains(tableReplies, l.caught) {
+		return ""
+	}
+	return ident.Value
 }
 
 // manyReplied reports whether a script for many keys returns the reply for one key, or the reply.

@@ -23,8 +23,9 @@ type script struct {
 	Redis    string
 	Commands []string // called by the body, sorted
 
-	body             int // the line on which the body begins
-	argsFrom, argsTo int // the lines of the part arguments
+	rows  map[string][]string // the rows of the header by their word, as they are written
+	body  int                 // the line on which the body begins
+	parts []*part             // printed into the body; arguments first
 }
 
 type key struct {
@@ -108,4 +109,29 @@ func where(fields []field, wanted func(field) bool) []field {
 		}
 	}
 	return found
+}
+
+func keyNames(s *script) []string {
+	var names []string
+	for _, k := range s.Keys {
+		names = append(names, k.Name)
+	}
+	return names
+}
+
+// argNames returns the names that share the struct of arguments.
+func argNames(s *script) []string {
+	names := append(keyNames(s), fieldNames(s.Args)...)
+	if s.Group != nil {
+		names = append(names, s.Group.Name+"s")
+	}
+	return names
+}
+
+func fieldNames(fields []field) []string {
+	var names []string
+	for _, f := range fields {
+		names = append(names, f.Name)
+	}
+	return names
 }

@@ -48,11 +48,12 @@ func readScript(tree fs.FS, file string) (*script, error) {
 	if err != nil {
 		return nil, err
 	}
-	return parseScript(file, string(source))
+	return parseScript(tree, file, string(source))
 }
 
-// parseScript reads one script, prints its parts and checks its bytes and that the body agrees with the header.
-func parseScript(file, source string) (*script, error) {
+// parseScript reads one script, prints its parts, which are in tree, and checks its bytes and that the body agrees with
+// the header.
+func parseScript(tree fs.FS, file, source string) (*script, error) {
 	if err := checkBytes(file, source); err != nil {
 		return nil, err
 	}
@@ -60,7 +61,7 @@ func parseScript(file, source string) (*script, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := printParts(file, s); err != nil {
+	if err := printParts(tree, file, s); err != nil {
 		return nil, err
 	}
 	if err := checkBytes(file, s.Source); err != nil {

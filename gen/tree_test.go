@@ -19,24 +19,12 @@ import (
 
 var update = flag.Bool("update", false, "write the goldens")
 
-const smallProject = "testdata/tree"
-
-// The small project is a golden: whatever is generated from it lies in it.
-func TestSmallProject(t *testing.T) {
-	if *update {
-		must(t, run(smallProject, io.Discard))
-	}
-	wantFresh(t, smallProject, "go test ./gen -update")
-}
+// The scripts of a small project, without what is generated.
+const smallScripts = "testdata/scripts"
 
 func TestNothingIsStale(t *testing.T) {
-	wantFresh(t, "..", "make generate")
-}
-
-func wantFresh(t *testing.T, root, cure string) {
-	t.Helper()
-	for _, place := range stalePlaces(t, os.DirFS(root)) {
-		t.Errorf("%s: stale, run %s", place, cure)
+	for _, place := range stalePlaces(t, os.DirFS("..")) {
+		t.Errorf("%s: stale, run make generate", place)
 	}
 }
 
@@ -63,29 +51,26 @@ func stalePlaces(t *testing.T, tree fs.FS) (places []string) {
 func TestChangedPartIsStale(t *testing.T) {
 	tree := smallTree(t)
 	edit(tree, smallScript, "integer(ARGV[1], 1, 100)", "integer(ARGV[1], 1, 1000)")
-	if got := stalePlaces(t, tree); !slices.Equal(got, []string{smallScript + ":39"}) {
-		t.Errorf("stale at %q, want line 39 of %s", got, smallScript)
+	if got := stalePlaces(t, tree); !slices.Equal(got, []string{smallScript + ":38"}) {
+		t.Errorf("stale at %q, want line 38 of %s", got, smallScript)
 	}
 }
 
 func TestRunTwiceWritesOnce(t *testing.T) {
 	root := t.TempDir()
-	for path, file := range smallTree(t) {
-		f := generated{path, file.Data}
-		made := filepath.Ext(path) == ".go" || filepath.Ext(path) == ".json" || strings.HasSuffix(path, "SUMS")
-		if made && !slices.Contains(shipped, filepath.Base(path)) {
-			continue
-		}
-		must(t, f.write(root))
+	for path, file := range smallSources(t) {
+		must(t, generated{path, file.Data}.write(root))
 	}
 	var first, second bytes.Buffer
 	must(t, run(root, &first))
-	want := "gen: wrote scripts/README.md\ngen: wrote scripts/SHA1SUMS\ngen: wrote scripts/SHA256SUMS\n" +
-		"gen: wrote scripts/manifest.json\n" +
-		"gen: wrote scripts_gen.go\n"
-	// The table of the small project's README is in place already.
-	if got := "gen: wrote scripts/README.md\n" + first.String(); got != want {
-		t.Errorf("the first run printed\n%swant\n%s", got, want)
+	var want strings.Builder
+	for _, path := range []string{"scripts/README.md", "scripts/SHA1SUMS", "scripts/SHA256SUMS", "scripts/manifest.json",
+		"scripts_gen.go", "scripts/functions/sluice_v1.lua", "scripts/both_many_v1.lua", "scripts/both_v1.lua",
+		"scripts/one_many_v1.lua", "scripts/one_v1.lua", "scripts/pairs_v2.lua", "scripts/small_v1.lua"} {
+		want.WriteString("gen: wrote " + path + "\n")
+	}
+	if first.String() != want.String() {
+		t.Errorf("the first run printed\n%swant\n%s", first.String(), want.String())
 	}
 	if err := run(root, &second); err != nil || second.Len() > 0 {
 		t.Errorf("the second run: %v, printed %q, want nothing", err, second.String())
@@ -94,10 +79,10 @@ func TestRunTwiceWritesOnce(t *testing.T) {
 
 func TestRefusedRunWritesNothing(t *testing.T) {
 	root := t.TempDir()
-	must(t, os.CopyFS(root, os.DirFS(smallProject)))
-	bad := generated{"scripts/bad_v1.lua", []byte("return 1\n")}
-	must(t, bad.write(root))
-	must(t, os.Remove(filepath.Join(root, "scripts_gen.go")))
+	for path, file := range smallSources(t) {
+		must(t, generated{path, file.Data}.write(root))
+	}
+	must(t, generated{"scripts/bad_v1.lua", []byte("return 1\n")}.write(root))
 	if err := run(root, io.Discard); err == nil {
 		t.Fatal("no error")
 	}
@@ -127,6 +112,19 @@ func TestShippedFilesAreWanted(t *testing.T) {
 	delete(tree, "scripts/keys.json")
 	if _, err := generate(tree); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("without keys.json: %v, want that it does not exist", err)
+	}
+}
+
+// What no script of scripts/ has: as many arguments as twice the keys, and a table's marks in prose.
+func TestSmallProject(t *testing.T) {
+	tree := smallTree(t)
+	for path, want := range map[string]string{
+		"scripts/pairs_v2.lua": "\nif #ARGV ~= 2 * #KEYS then\n",
+		readmeFile:             `| A counter of calls \| &lt;every> row \* that stands alone: `,
+	} {
+		if !strings.Contains(string(tree[path].Data), want) {
+			t.Errorf("%s has no %q:\n%s", path, want, tree[path].Data)
+		}
 	}
 }
 
@@ -173,13 +171,13 @@ var treeCases = []treeCase{
 	{"an empty file", written(smallScript, ""),
 		"scripts/small_v1.lua:1:1: the file ends without a line end or with a blank line, want one LF"},
 	{"no line end at the end", edited(smallScript, "max_wait, now}\n", "max_wait, now}"),
-		"scripts/small_v1.lua:65:1: the file ends without a line end or with a blank line, want one LF"},
+		"scripts/small_v1.lua:64:1: the file ends without a line end or with a blank line, want one LF"},
 	{"a blank line at the end", edited(smallScript, "max_wait, now}\n", "max_wait, now}\n\n"),
-		"scripts/small_v1.lua:67:1: the file ends without a line end or with a blank line, want one LF"},
+		"scripts/small_v1.lua:66:1: the file ends without a line end or with a blank line, want one LF"},
 	{"a carriage return", edited(smallScript, "-- small v1\n", "-- small v1\r\n"),
 		`scripts/small_v1.lua:1:12: the byte 0x0d, want printable ASCII and LF line ends`},
 	{"a tab", edited(smallScript, "  return {1, 0, now}", "\treturn {1, 0, now}"),
-		`scripts/small_v1.lua:63:1: the byte 0x09, want printable ASCII and LF line ends`},
+		`scripts/small_v1.lua:62:1: the byte 0x09, want printable ASCII and LF line ends`},
 	{"a letter beyond ASCII", edited(smallScript, "calls in a window", "calls \u00e0 window"),
 		`scripts/small_v1.lua:10:65: the byte 0xc3, want printable ASCII and LF line ends`},
 	{"a space at the end of a line", edited(smallScript, "-- small v1\n--\n", "-- small v1\n-- \n"),
@@ -202,26 +200,29 @@ var treeCases = []treeCase{
 			"want it restored: git log -- scripts/lost_v1.lua"},
 
 	{"a mark for many keys that is none", edited(oneScript, "for 1..8 keys,", "for 8 keys,"),
-		`scripts/one_v1.lua:48:1: found "-- MANY: one_many_v1 repeats what follows for 8 keys, keys * ` +
+		`scripts/one_v1.lua:47:1: found "-- MANY: one_many_v1 repeats what follows for 8 keys, keys * ` +
 			`permits up to 20, 5 calls of is_set.", want "-- MANY: one_many_v1 repeats what follows for 1..<max> keys.", ` +
 			`perhaps with ", keys * <argument> up to <max>, <max> calls of <function>" before the full stop`},
 	{"a mark that names another script", edited(oneScript, "one_many_v1 repeats", "one_many_v2 repeats"),
-		`scripts/one_v1.lua:48:1: found "-- MANY: one_many_v2 repeats what follows for 1..8 keys, keys * ` +
+		`scripts/one_v1.lua:47:1: found "-- MANY: one_many_v2 repeats what follows for 1..8 keys, keys * ` +
 			`permits up to 20, 5 calls of is_set.", want "-- MANY: one_many_v1 repeats what follows for 1..<max> keys.", ` +
 			`perhaps with ", keys * <argument> up to <max>, <max> calls of <function>" before the full stop`},
 	{"a mark in a script of two keys", edited(smallScript, "local struct =", smallMark+"local struct ="),
-		"scripts/small_v1.lua:58:1: a script with 2 keys whose reply has granted, wait, now, " +
+		"scripts/small_v1.lua:57:1: a script with 2 keys whose reply has granted, wait, now, " +
 			"want one key, and now as the last field that is not repeated"},
 	{"a mark that names no function", edited(oneScript, "calls of is_set", "calls of reads"),
-		`scripts/one_v1.lua:48:1: a bound of keys * permits and of calls, ` +
-			`want "local clock = redis.call(\"TIME\")\n" and the function reads before`},
+		`scripts/one_v1.lua:47:1: a bound of keys * permits and of calls, ` +
+			`want a local that holds redis.call("TIME"), and the function reads, before`},
+	{"a mark inside a statement", edited(oneScript, "end\n\n-- MANY: one_many_v1 repeats what follows for 1..8 keys,"+
+		" keys * permits up to 20, 5 calls of is_set.\n", "-- MANY: one_many_v1 repeats what follows for 1..8 keys.\nend\n"),
+		"scripts/one_v1.lua:45:1: a mark inside a statement, want it between two"},
 	{"a mark in a script without a clock", edited("scripts/pairs_v2.lua", "repeat\n",
 		"-- MANY: pairs_many_v2 repeats what follows for 1..8 keys.\nrepeat\n"),
-		"scripts/pairs_v2.lua:58:1: a script with 2 keys whose reply has granted, count_i, " +
+		"scripts/pairs_v2.lua:57:1: a script with 2 keys whose reply has granted, count_i, " +
 			"want one key, and now as the last field that is not repeated"},
 	{"a script for many keys that cannot be made", edited(oneScript, "local granted = permits\n",
 		"local granted = permits\nseen.last = granted\n"),
-		`scripts/one_many_v1.lua:63:3: seen is written for one key and kept for the next, ` +
+		`scripts/one_many_v1.lua:62:3: seen is written for one key and kept for the next, ` +
 			`want it local behind the line -- MANY`},
 	{"a script for many keys that is made from none", edited(oneScript, "-- MANY", "-- Many"),
 		"scripts/one_many_v1.lua:1:1: no script is marked -- MANY: one_many_v1 .., want one, or this file removed"},
@@ -266,19 +267,37 @@ func TestReleaseIsListed(t *testing.T) {
 	}
 }
 
-// smallTree is a copy of the small project that a test may change.
-func smallTree(t *testing.T) fstest.MapFS {
+// smallSources are the files of the small project that are written by hand, with the printed parts of this one.
+func smallSources(t testing.TB) fstest.MapFS {
 	t.Helper()
 	tree := fstest.MapFS{}
-	err := fs.WalkDir(os.DirFS(smallProject), ".", func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
+	written(releasedFile, "# none\n")(tree)
+	written(readmeFile, "# A small project\n\n"+tableBegins+tableEnds+"\n\nBehind the table.\n")(tree)
+	for _, name := range shipped {
+		written("scripts/"+name, "{}\n")(tree)
+	}
+	places := map[string]string{smallScripts: "scripts/", "testdata/parts": "gen/parts/", "parts": "gen/parts/"}
+	for from, to := range places {
+		files, err := filepath.Glob(from + "/*.lua")
+		must(t, err)
+		for _, file := range files {
+			source, err := os.ReadFile(file)
+			must(t, err)
+			written(to+filepath.Base(file), string(source))(tree)
 		}
-		data, err := os.ReadFile(filepath.Join(smallProject, path))
-		tree[path] = &fstest.MapFile{Data: data}
-		return err
-	})
+	}
+	return tree
+}
+
+// smallTree is the small project with all that is generated. A test may change it.
+func smallTree(t testing.TB) fstest.MapFS {
+	t.Helper()
+	tree := smallSources(t)
+	files, err := generate(tree)
 	must(t, err)
+	for _, f := range files {
+		written(f.path, string(f.data))(tree)
+	}
 	return tree
 }
 

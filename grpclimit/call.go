@@ -3,8 +3,6 @@ package grpclimit
 import (
 	"context"
 
-	"google.golang.org/grpc/codes"
-
 	"github.com/sluice-redis/sluice/internal/admit"
 )
 
@@ -25,47 +23,49 @@ type Call struct {
 // outgoing metadata.
 func (c *Call) Context() context.Context { return c.ctx }
 
-// admission is one call, or a message of a stream.
-type admission struct {
+// limitedCall is one call on its way, or a message of a stream.
+type limitedCall struct {
 	*Interceptor
-	admit.Admission[codes.Code]
+	admit.Request
 	call    *Call
 	skipped bool
 }
 
-func (i *Interceptor) admission(call Call) *admission {
-	return &admission{Interceptor: i, call: &call}
+func (i *Interceptor) begin(call Call) *limitedCall {
+	return &limitedCall{Interceptor: i, call: &call}
 }
 
-// admit takes slots, and permits if the call is charged now. The caller calls Release, also after a refusal or a panic.
-func (a *admission) admit(charged bool) error {
-	if a.skipped = a.door.Skips(a.call); a.skipped {
+// enter takes slots, and permits if the call is charged now. The caller calls Release, also after a refusal or a panic.
+func (a *limitedCall) enter(charged bool) error {
+	skip := a.options.Skip
+	a.skipped = skip != nil && skip(a.call)
+	if a.skipped {
 		return nil
 	}
 	parts := admit.Resources
 	if charged {
 		parts |= admit.Charges
 	}
-	return a.ask(parts)
+	return a.decide(parts)
 }
 
-// admitMessage charges one message of a stream.
-func (a *admission) admitMessage(message any) error {
+// enterMessage charges one message of a stream.
+func (a *limitedCall) enterMessage(message any) error {
 	if a.skipped {
 		return nil
 	}
 	call := *a.call
 	call.Message = message
-	return a.admission(call).ask(admit.Charges)
+	return a.begin(call).decide(admit.Charges)
 }
 
-// ask decides, tells the observers, and returns the error of a refusal.
-func (a *admission) ask(parts admit.Part) error {
+// decide decides, tells the observers, and returns the error of a refusal.
+func (a *limitedCall) decide(parts admit.Part) error {
 	if a.call.outgoing {
 		parts |= admit.Waiting
 	}
-	a.door.Admit(a.call.ctx, &a.Admission, a.call, parts)
-	a.call.ctx = a.Context()
+	a.door.Decide(a.call.ctx, &a.Request, a.call, parts)
+	a.call.ctx = a.Request.Context()
 	refused := refusalOf(a.Result)
 	for _, observe := range a.options.observe {
 		observe(a.call, Result{Result: a.Result, Code: refused.code()})
@@ -76,10 +76,10 @@ func (a *admission) ask(parts admit.Part) error {
 	return refused
 }
 
-// settle gives back what does not count by the result of the call, and returns that.
-func (a *admission) settle(err error) error {
+// finish gives back what does not count by the result of the call, and returns that.
+func (a *limitedCall) finish(err error) error {
 	err = slotLost(a.call.ctx, err)
-	_ = a.Finish(context.WithoutCancel(a.call.ctx), codeOf(err)) // the loader's observer is told
+	_ = a.Finish(context.WithoutCancel(a.call.ctx), int(codeOf(err))) // the loader's observer is told
 	return err
 }
 

@@ -25,9 +25,9 @@ func (i *Interceptor) UnaryClient(
 	ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoker grpc.UnaryInvoker,
 	opts ...grpc.CallOption,
 ) error {
-	a := i.admission(Call{Method: method, Message: req, ctx: ctx, outgoing: true})
+	a := i.begin(Call{Method: method, Message: req, ctx: ctx, outgoing: true})
 	defer a.Release()
-	if err := a.admit(true); err != nil {
+	if err := a.enter(true); err != nil {
 		return err
 	}
 	return slotLost(a.call.ctx, invoker(a.call.ctx, method, req, reply, conn, opts...))
@@ -39,14 +39,14 @@ func (i *Interceptor) StreamClient(
 	ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, streamer grpc.Streamer,
 	opts ...grpc.CallOption,
 ) (stream grpc.ClientStream, err error) {
-	a := i.admission(Call{Method: method, ctx: ctx, outgoing: true})
+	a := i.begin(Call{Method: method, ctx: ctx, outgoing: true})
 	end, open := a.Release, false
 	defer func() {
 		if !open {
 			end()
 		}
 	}()
-	if err := a.admit(!i.options.perMessage); err != nil {
+	if err := a.enter(!i.options.perMessage); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(a.call.ctx)
@@ -62,7 +62,7 @@ func (i *Interceptor) StreamClient(
 		return nil, slotLost(a.call.ctx, err)
 	}
 	open = true
-	return &clientStream{ClientStream: stream, admission: a, end: end, oneResponse: !desc.ServerStreams}, nil
+	return &clientStream{ClientStream: stream, limited: a, end: end, oneResponse: !desc.ServerStreams}, nil
 }
 
 // whenClosed ends a stream that gRPC has ended because its connection was closed: its context may never end. After any
@@ -79,7 +79,7 @@ func whenClosed(conn *grpc.ClientConn, end func()) func(error) {
 // behind this one may make several, or answer without any.
 type clientStream struct {
 	grpc.ClientStream
-	admission   *admission
+	limited     *limitedCall
 	end         func() // cancels the stream and frees its slots, any number of times
 	oneResponse bool
 }
@@ -92,8 +92,8 @@ func (s *clientStream) Header() (metadata.MD, error) {
 
 // SendMsg sends a message, with PerMessage when it may be sent.
 func (s *clientStream) SendMsg(m any) error {
-	if s.admission.options.perMessage {
-		if err := s.admission.admitMessage(m); err != nil {
+	if s.limited.options.perMessage {
+		if err := s.limited.enterMessage(m); err != nil {
 			s.end()
 			return err
 		}
@@ -111,7 +111,7 @@ func (s *clientStream) aborted(err error) error {
 
 // RecvMsg receives a message.
 func (s *clientStream) RecvMsg(m any) error {
-	err := slotLost(s.admission.call.ctx, s.ClientStream.RecvMsg(m))
+	err := slotLost(s.limited.call.ctx, s.ClientStream.RecvMsg(m))
 	if err != nil || s.oneResponse {
 		s.end()
 	}

@@ -19,7 +19,7 @@
 //	RESOURCE_EXHAUSTED   over the limit; without RetryInfo it never comes free: the limit is 0, or the cost above it
 //	DEADLINE_EXCEEDED    the call ended before the answer; on a client also: the permits come free after its deadline
 //	CANCELED             the call ended before the answer
-//	UNAVAILABLE          Redis did not decide, and the limiter has no policy for it (FailOpen, FailLocal)
+//	UNAVAILABLE          Redis did not decide, and the limiter has no fallback (FailOpen, FailLocal)
 //	INVALID_ARGUMENT     the call has no value for the key: see Key.IfEmpty
 //	INTERNAL             a limiter, key or option is wrong: Check finds most of that at start
 //	ABORTED              a slot was lost, and the call ended because of it

@@ -15,23 +15,48 @@ import (
 // UnaryServer and StreamServer are interceptors for a server, UnaryClient and StreamClient for a client. It is safe for
 // concurrent use, and servers and clients that have the same Interceptor share its limits.
 type Interceptor struct {
-	door    admit.Door[*Call, codes.Code]
+	door    admit.Door[*Call, Charge]
 	options options
 }
 
-// Charge is what a call costs one limiter. Its fields are:
-//
-//	Limiter  loader.Limiter           is asked for N permits; 0 means 1
-//	N        int64
-//	Key      Key                      makes the subject
-//	Name     string                   the limit in QuotaFailure, which callers see, in printable ASCII characters; ""
-//	                                  means the limiter's name
-//	CountIf  func(c codes.Code) bool  whether the call counts, by the code of the result; nil means that it always does:
-//	                                  see the option CountIf
-//	Shadow   bool                     charges without refusing: see the option Shadow
-//
-// One limiter twice about one subject is one charge of the sum, under the first name.
-type Charge = admit.Charge[*Call, codes.Code]
+// Charge is what a call costs one limiter. One limiter twice about one subject is one charge of the sum, under the
+// first name.
+type Charge struct {
+	Limiter loader.Limiter // is asked for N permits
+	N       int64          // 0 means 1
+	Key     Key            // makes the subject
+	Subject string         // in place of Key, if it is known already: see the function Subject
+
+	// Name is the limit in QuotaFailure, which callers see, in printable ASCII characters. "" means the limiter's name.
+	Name string
+
+	// CountIf says whether the call counts, by the code of the result: see the option CountIf. Nil means that it always
+	// does.
+	CountIf func(code codes.Code) bool
+
+	// Shadow charges without refusing: see the option Shadow.
+	Shadow bool
+
+	// Err is why the limiter cannot be asked: the plan is not known, say. In shadow it is in the Decision, and the call
+	// goes on; otherwise it is the error that the function of PerRequest may return.
+	Err error
+}
+
+// readCharge returns a charge for the engine.
+func readCharge(c Charge) admit.Keyed[*Call] {
+	return admit.Keyed[*Call]{Key: c.Key.key, Charge: admit.Charge{
+		Limiter: c.Limiter, Subject: c.Subject, N: c.N, Name: c.Name, CountIf: byCode(c.CountIf), Shadow: c.Shadow,
+		Err: c.Err,
+	}}
+}
+
+// byCode returns a condition on codes for the engine.
+func byCode(count func(codes.Code) bool) func(int) bool {
+	if count == nil {
+		return nil
+	}
+	return func(code int) bool { return count(codes.Code(code)) }
+}
 
 // New returns the Interceptor of one limiter: each subject that key makes of the calls may call as often as limiter
 // grants. Call Check when the program starts.
@@ -41,7 +66,7 @@ type Charge = admit.Charge[*Call, codes.Code]
 //		grpc.ChainUnaryInterceptor(limit.UnaryServer),
 //		grpc.ChainStreamInterceptor(limit.StreamServer))
 func New(limiter loader.Limiter, key Key, opts ...Option) *Interceptor {
-	return newInterceptor(admit.Door[*Call, codes.Code]{Charges: []Charge{{Limiter: limiter, Key: key}}}, opts)
+	return newInterceptor(admit.Door[*Call, Charge]{Charges: []Charge{{Limiter: limiter, Key: key}}}, opts)
 }
 
 // AllOf returns the Interceptor of several limiters, for any call the same ones: an address, an account and the whole
@@ -50,7 +75,7 @@ func New(limiter loader.Limiter, key Key, opts ...Option) *Interceptor {
 // SliceRing, and Ahead, which then asks Redis), and those in shadow. All limiters are made by limits. Without charges
 // it is for the option Slots alone.
 func AllOf(limits *loader.Loader, charges []Charge, opts ...Option) *Interceptor {
-	return newInterceptor(admit.Door[*Call, codes.Code]{Limits: limits, Charges: charges}, opts)
+	return newInterceptor(admit.Door[*Call, Charge]{Limits: limits, Charges: charges}, opts)
 }
 
 // PerRequest returns the Interceptor whose charges differ from call to call: plans, costs, methods. The function
@@ -61,14 +86,14 @@ func AllOf(limits *loader.Loader, charges []Charge, opts ...Option) *Interceptor
 // What the function returns is checked when a call comes. Check charges that are known at start with
 // AllOf(limits, charges).Check().
 func PerRequest(limits *loader.Loader, charges func(*Call) ([]Charge, error), opts ...Option) *Interceptor {
-	door := admit.Door[*Call, codes.Code]{Limits: limits, Choose: charges}
+	door := admit.Door[*Call, Charge]{Limits: limits, Choose: charges}
 	if charges == nil {
 		door.Options.Err = errors.New("PerRequest: the function is nil")
 	}
 	return newInterceptor(door, opts)
 }
 
-func newInterceptor(door admit.Door[*Call, codes.Code], opts []Option) *Interceptor {
+func newInterceptor(door admit.Door[*Call, Charge], opts []Option) *Interceptor {
 	i := &Interceptor{options: options{Options: door.Options}}
 	for _, opt := range opts {
 		if opt != nil {
@@ -76,7 +101,7 @@ func newInterceptor(door admit.Door[*Call, codes.Code], opts []Option) *Intercep
 		}
 	}
 	i.door = door
-	i.door.Package, i.door.Options = "grpclimit", i.options.Options
+	i.door.Package, i.door.Options, i.door.Read = "grpclimit", i.options.Options, readCharge
 	i.door.Init()
 	return i
 }
@@ -97,13 +122,13 @@ func (i *Interceptor) Check() error { return i.door.Check() }
 func (i *Interceptor) UnaryServer(
 	ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler,
 ) (any, error) {
-	a := i.admission(Call{Method: info.FullMethod, Message: req, ctx: ctx})
+	a := i.begin(Call{Method: info.FullMethod, Message: req, ctx: ctx})
 	defer a.Release()
-	if err := a.admit(true); err != nil {
+	if err := a.enter(true); err != nil {
 		return nil, err
 	}
 	resp, err := handler(a.call.ctx, req)
-	return resp, a.settle(err)
+	return resp, a.finish(err)
 }
 
 // StreamServer limits the streams of a server: see grpc.ChainStreamInterceptor. The rest is as with UnaryServer. With
@@ -111,15 +136,15 @@ func (i *Interceptor) UnaryServer(
 func (i *Interceptor) StreamServer(
 	srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler,
 ) error {
-	a := i.admission(Call{Method: info.FullMethod, ctx: stream.Context()})
+	a := i.begin(Call{Method: info.FullMethod, ctx: stream.Context()})
 	defer a.Release()
-	if err := a.admit(!i.options.perMessage); err != nil {
+	if err := a.enter(!i.options.perMessage); err != nil {
 		return err
 	}
-	limited := &serverStream{ServerStream: stream, admission: a}
-	err := handler(srv, limited)
-	if denial := limited.denial.Load(); denial != nil && err == nil {
+	wrapped := &serverStream{ServerStream: stream, limited: a}
+	err := handler(srv, wrapped)
+	if denial := wrapped.denial.Load(); denial != nil && err == nil {
 		err = *denial
 	}
-	return a.settle(err)
+	return a.finish(err)
 }

@@ -2,12 +2,10 @@ package grpclimit
 
 import (
 	"encoding/base64"
-	"net"
-	"net/netip"
 	"strings"
 
 	"github.com/sluice-redis/sluice/internal/admit"
-	"github.com/sluice-redis/sluice/internal/subjects"
+	"github.com/sluice-redis/sluice/internal/clientaddr"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 )
@@ -16,12 +14,20 @@ import (
 // KeyByMethod, KeyBy or KeyOf, and join several with Join. Subject says how the subject is made of them.
 //
 // A call may have no value for a key: no such metadata, say, or one that is not UTF-8. By default it is then refused
-// with INVALID_ARGUMENT; its method IfEmpty(choice) returns a Key that chooses something else. Check() returns what is
-// wrong with it. Subject(c) returns the subject for a call and ShareEmpty; if it has none, "" and its choice,
-// RefuseEmpty or SkipEmpty. The zero Key has no value for any call.
-type Key = admit.Key[*Call]
+// with INVALID_ARGUMENT: see IfEmpty. The zero Key has no value for any call.
+type Key struct{ key admit.Key[*Call] }
 
-// Empty is what happens to a call that has no value for a Key: see Key.
+// IfEmpty returns the key with a choice of what happens to a call that has no value for it.
+func (k Key) IfEmpty(choice Empty) Key { return Key{k.key.IfEmpty(choice)} }
+
+// Check returns what is wrong with the key.
+func (k Key) Check() error { return k.key.Check() }
+
+// Subject returns the subject for a call and ShareEmpty. If it has none, the subject is "" and the choice RefuseEmpty
+// or SkipEmpty.
+func (k Key) Subject(c *Call) (subject string, choice Empty) { return k.key.Subject(c) }
+
+// Empty is what happens to a call that has no value for a Key: see Key.IfEmpty.
 type Empty = admit.Empty
 
 const (
@@ -41,18 +47,14 @@ const (
 //
 // IPv6 addresses are counted by their /64 prefix, because that is what one customer has. An IPv4 address that is
 // written as IPv6 (::ffff:192.0.2.7) is that IPv4 address, and zones (fe80::1%eth0) are left out. A call that came by a
-// Unix socket has no address, and neither has a client's call.
+// Unix socket has no address, and neither has a client's call. Where that is refused (see IfEmpty), the code is
+// INTERNAL.
 func KeyByIP() Key {
-	return KeyBy(func(c *Call) string {
-		addr := c.peer()
-		switch {
-		case !addr.IsValid():
-			return ""
-		case addr.Is4():
-			return addr.String()
-		}
-		return netip.PrefixFrom(addr, ipv6Bits).Masked().String() // a prefix has no zone
-	})
+	var finder clientaddr.Finder
+	return Key{admit.KeyByConnection(func(c *Call) (string, error) {
+		addr, err := finder.Find(c.peer(), nil)
+		return admit.Network(addr, ipv6Bits), err
+	})}
 }
 
 // ipv6Bits is how many bits of an IPv6 address are counted together.
@@ -72,16 +74,22 @@ func KeyByMethod() Key {
 }
 
 // KeyBy counts by what a function returns; "" is no value.
-func KeyBy(value func(*Call) string) Key { return admit.KeyBy(value) }
+func KeyBy(value func(*Call) string) Key { return Key{admit.KeyBy(value)} }
 
 // KeyOf counts all calls under these values. Use it to count a whole service or a partner's quota together, and where
 // the values are known already: see PerRequest.
-func KeyOf(values ...string) Key { return admit.KeyOf[*Call](values...) }
+func KeyOf(values ...string) Key { return Key{admit.KeyOf[*Call](values...)} }
 
 // Join counts by several keys together: by address and account, say. Two calls are counted together only if all of
 // their values are equal. Each key keeps its choice for an empty value; if they differ, RefuseEmpty goes before
 // SkipEmpty.
-func Join(keys ...Key) Key { return admit.Join(keys...) }
+func Join(keys ...Key) Key {
+	joined := make([]admit.Key[*Call], len(keys))
+	for i, k := range keys {
+		joined[i] = k.key
+	}
+	return Key{admit.Join(joined...)}
+}
 
 // metadata returns the first value of a metadata key, "" if there is none: of the incoming metadata on a server, of the
 // outgoing metadata on a client.
@@ -102,18 +110,12 @@ func (c *Call) metadata(name string) string {
 	return values[0]
 }
 
-// peer returns the IP address of the caller, IPv4 not as IPv6. It is not valid if there is none.
-func (c *Call) peer() netip.Addr {
-	p, ok := peer.FromContext(c.ctx)
-	if !ok || c.outgoing || p.Addr == nil {
-		return netip.Addr{}
+// peer returns the address of the caller, "" if there is none.
+func (c *Call) peer() string {
+	if p, ok := peer.FromContext(c.ctx); ok && p.Addr != nil && !c.outgoing {
+		return p.Addr.String()
 	}
-	addr, isTCP := p.Addr.(*net.TCPAddr)
-	if isTCP {
-		return addr.AddrPort().Addr().Unmap()
-	}
-	from, _ := netip.ParseAddrPort(p.Addr.String()) // a listener of another kind
-	return from.Addr().Unmap()
+	return ""
 }
 
 // Subject returns the subject under which calls with these values are counted. Use it to look a subject up or to
@@ -122,4 +124,4 @@ func (c *Call) peer() netip.Addr {
 // Values are joined by "|". In a value "~" is written ~0 and "|" is written ~1. An empty value is written ~, and one of
 // more than 128 bytes as ~2 and its SHA-256 hash in unpadded base64url, so that no caller can store long keys. So
 // different lists of values have different subjects, and most values are written as they are.
-func Subject(values ...string) string { return subjects.Join(values...) }
+func Subject(values ...string) string { return admit.Subject(values...) }

@@ -13,15 +13,16 @@ import (
 type Option func(*options)
 
 type options struct {
-	admit.Options[*Call, codes.Code]
+	admit.Options[*Call]
 	perMessage bool
 	observe    []func(*Call, Result)
 }
 
 // LimiterBy chooses the limiter for each call: one with the limit of the customer's plan, say, or one for each method
 // (see PerMethod). Use it with one limiter; PerRequest is for several. The argument of New stands for the limiters that
-// the function returns where they are checked. If the function returns nil, the call is refused with UNAVAILABLE, and
-// Result.Err is ErrNoLimiter: a plan that is not known is not unlimited. For calls that are not limited see Skip.
+// the function returns where they are checked. It is not called for a call without a value for its key, to which
+// IfEmpty of the Key applies. If it returns nil, the call is refused with UNAVAILABLE, and Result.Err is
+// ErrNoLimiter: a plan that is not known is not unlimited. For calls that are not limited see Skip.
 //
 //	grpclimit.LimiterBy(func(c *grpclimit.Call) loader.Limiter { return api.With(planOf(c.Context())) })
 func LimiterBy(limiter func(*Call) loader.Limiter) Option {
@@ -43,11 +44,11 @@ func Skip(skip func(*Call) bool) Option {
 // CountIf counts only calls whose result has a certain code: failed logins, say. A call is charged before the handler
 // runs, so that many at once cannot pass the limit, and if count returns false for the code, it is given back before
 // the call ends. If the handler panics, the call counts. Limiters that cannot give back are an error: see Check. What a
-// policy (FailLocal) granted is not given back. It is for servers, and not for PerMessage.
+// fallback (FailLocal) granted is not given back. It is for servers, and not for PerMessage.
 //
 //	grpclimit.CountIf(func(code codes.Code) bool { return code == codes.Unauthenticated })
 func CountIf(count func(codes.Code) bool) Option {
-	return func(o *options) { o.CountIf = count }
+	return func(o *options) { o.CountIf = byCode(count) }
 }
 
 // Shadow decides and charges, but lets every call through, and a client does not wait. Use it to try a limit before it
@@ -74,19 +75,20 @@ func PerMessage() Option {
 // If the slot is lost, the call's context ends: see loader.Slot. For a call that is denied, RetryInfo says 1 s, because
 // nobody knows when a slot comes free.
 func Slots(limiter loader.Concurrency, key Key) Option {
-	return func(o *options) { o.Slots = append(o.Slots, admit.Slots[*Call]{Limiter: limiter, Key: key}) }
+	return func(o *options) { o.Slots = append(o.Slots, admit.Slots[*Call]{Limiter: limiter, Key: key.key}) }
 }
 
 // Budgets reserves an estimate of a budget before a call goes on: see loader.Budget. A call that the budget denies is
 // refused as by a limiter, on a client too. The handler, or the caller of a client, says with Settle what was used, and
-// the budget is settled when the call has ended, also after a panic. If nothing is said, the estimate stays charged; if
-// the handler does not run, the estimate is given back. An estimate of 0 reserves nothing. It may be given several
-// times, for budgets of the same unit: Settle is for all of them.
+// the budget is settled when the call has ended, also after a panic, and in the background while Redis is down: see
+// loader.Budget.Reserved. If nothing is said, the estimate stays charged; if the handler does not run, the estimate is
+// given back. An estimate of 0 reserves nothing. It may be given several times, for budgets of the same unit: Settle is
+// for all of them.
 //
 // Cost: one round trip for each budget before the call, and one after it.
 func Budgets(budget loader.Budget, key Key, estimate func(*Call) int64) Option {
 	return func(o *options) {
-		o.Budgets = append(o.Budgets, admit.Budget[*Call]{Budget: budget, Key: key, Estimate: estimate})
+		o.Budgets = append(o.Budgets, admit.Budget[*Call]{Budget: budget, Key: key.key, Estimate: estimate})
 	}
 }
 
@@ -109,8 +111,11 @@ func Observe(observe func(*Call, Result)) Option {
 	}
 }
 
-// maxMethods is how many limiters PerMethod keeps. Only a server for unknown services can see more methods.
-const maxMethods = 10_000
+// What PerMethod keeps. Only a server for unknown services can see more methods, or longer ones.
+const (
+	maxMethods  = 10_000
+	methodBytes = 256
+)
 
 // PerMethod is for LimiterBy: it has a limiter for each method. It makes each once, with the full method
 // ("/shop.Orders/Place"), which may be the name of a limiter or a part of it. Where the limit is the same for all, and
@@ -130,7 +135,7 @@ func PerMethod(newLimiter func(method string) loader.Limiter) func(*Call) loader
 			return limiter
 		}
 		limiter = newLimiter(c.Method)
-		if len(made) < maxMethods {
+		if len(made) < maxMethods && len(c.Method) <= methodBytes {
 			made[c.Method] = limiter
 		}
 		return limiter

@@ -12,7 +12,7 @@ import (
 	"google.golang.org/protobuf/protoadapt"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/sluice-redis/sluice/internal/admit"
+	"github.com/sluice-redis/sluice/admission"
 	"github.com/sluice-redis/sluice/loader"
 )
 
@@ -39,7 +39,7 @@ func (r *refusal) code() codes.Code {
 }
 
 // refusalOf returns the refusal of a call, nil if it goes on. Its text has nothing of Redis in it.
-func refusalOf(r admit.Result) *refusal {
+func refusalOf(r admission.Result) *refusal {
 	refuse := func(code codes.Code, text string) *refusal { return &refusal{status.New(code, text), r.Err} }
 	switch r.Outcome {
 	case Allowed:
@@ -66,7 +66,7 @@ func refusalOf(r admit.Result) *refusal {
 }
 
 // denial is the refusal of a call over the limit, with one violation for each limiter that denied.
-func denial(r admit.Result) *refusal {
+func denial(r admission.Result) *refusal {
 	quota := &errdetails.QuotaFailure{}
 	for _, d := range r.Decisions {
 		if d.Denies() && !d.Shadow {
@@ -115,7 +115,7 @@ func codeOf(err error) codes.Code {
 func slotLost(ctx context.Context, err error) error {
 	var lost *loader.SlotLostError
 	if err != nil && errors.As(context.Cause(ctx), &lost) && codeOf(err) == codes.Canceled {
-		return refusalOf(admit.Result{Outcome: Undecided, Err: lost})
+		return refusalOf(admission.Result{Outcome: Undecided, Err: lost})
 	}
 	return err
 }

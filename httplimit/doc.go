@@ -28,6 +28,7 @@
 //
 //	RateLimit-Policy: "login";q=5;w=60           the limit: 5 in 60 seconds
 //	RateLimit: "login";r=3;t=42                  3 are left; in 42 s none counts any more
+//	RateLimit: "login";r=0;t=5                   of a 429: in 5 s the request may come again
 //	Retry-After: 42                              of a 429: whole seconds, rounded up
 //
 // The first two are those of draft-ietf-httpapi-ratelimit-headers-11. A ring of several windows has an item for each.
@@ -36,8 +37,8 @@
 //
 // # When Redis fails
 //
-// The limiter's policy decides. Without one the request is refused with status 503. With loader.FailOpen or
-// loader.FailLocal the policy answers, and the [Result] that [Observe] is told of is marked Degraded. While Redis does
+// The limiter's fallback decides. Without one the request is refused with status 503. With loader.FailOpen or
+// loader.FailLocal it answers, and the [Result] that [Observe] is told of is marked Degraded. While Redis does
 // not decide, no header says what is left.
 //
 // # Before and after the handler
@@ -49,6 +50,15 @@
 // keeps its optional interfaces: http.Flusher, http.Hijacker, io.ReaderFrom, http.Pusher and what
 // http.ResponseController finds. Only http.MaxBytesReader does not close the connection then, because net/http asks its
 // own writer: put http.MaxBytesHandler around the middleware.
+//
+// # Browsers and WebSockets
+//
+// Put the middleware for CORS around this one, as in the example: then preflights are not counted, and scripts of other
+// origins can read a 429. They see only the headers that Access-Control-Expose-Headers names: RateLimit,
+// RateLimit-Policy and Retry-After.
+//
+// A WebSocket is one request: its handshake is limited, its messages are not. For those call Allow or Wait for each
+// message. With Slots, a connection holds its slot until the handler returns.
 //
 // A panic of the handler goes on to the server. The request keeps its charge, and its slot is released.
 package httplimit

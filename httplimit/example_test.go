@@ -53,6 +53,36 @@ func Example() {
 	// 429 "login";r=0;t=60 "60"
 }
 
+// A browser asks for leave in a preflight, which is not counted, and reads a 429 and its headers.
+func Example_cors() {
+	limits, stop := server()
+	defer stop()
+	api := httplimit.New(limits.ListLog("api", loader.PerMinute(1)), httplimit.KeyByIP())
+	handler := withCORS(api.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})))
+
+	for _, method := range []string{"OPTIONS", "POST", "OPTIONS", "POST"} {
+		w := serve(handler, httptest.NewRequest(method, "/orders", nil))
+		fmt.Printf("%d %q %q\n", w.Code, w.Header().Get("Access-Control-Allow-Origin"), w.Header().Get("Retry-After"))
+	}
+	// Output:
+	// 204 "https://shop.example" ""
+	// 200 "https://shop.example" ""
+	// 204 "https://shop.example" ""
+	// 429 "https://shop.example" "60"
+}
+
+func withCORS(next http.Handler) http.Handler { // take a library's
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Access-Control-Allow-Origin", "https://shop.example")
+		w.Header().Set("Access-Control-Expose-Headers", "RateLimit, RateLimit-Policy, Retry-After")
+		if r.Method == http.MethodOptions {
+			w.WriteHeader(http.StatusNoContent)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
 // Check finds wrong arguments at start. The proxies in front of the server say from which address a request comes; a
 // log has what was not decided by Redis.
 func ExampleNew() {

@@ -8,11 +8,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
-	"github.com/dunglas/httpsfv"
-
+	"github.com/sluice-redis/sluice/internal/admit"
 	"github.com/sluice-redis/sluice/loader"
 )
 
@@ -57,20 +55,12 @@ const noReset = loader.Never
 
 // SetHeaders sets the headers of a result that no Middleware decided: a service answers a proxy with them, say.
 func SetHeaders(header http.Header, set HeaderSet, result Result) {
-	shared.setHeaders(header, set, result)
-}
-
-// shared is the texts of SetHeaders.
-var shared policies
-
-// setHeaders sets the headers of the result.
-func (c *policies) setHeaders(header http.Header, set HeaderSet, result Result) {
 	if result.RetryAfter > 0 {
-		header.Set("Retry-After", strconv.FormatInt(seconds(result.RetryAfter), 10))
+		header.Set("Retry-After", strconv.FormatInt(admit.Seconds(result.RetryAfter), 10))
 	}
 	items := set.items(result)
 	if set&Draft11 != 0 {
-		c.addDraft11(header, items)
+		addDraft11(header, items)
 	}
 	if set&XRateLimit != 0 {
 		setXRateLimit(header, items)
@@ -102,7 +92,7 @@ func appendItems(items []item, d Decision) []item {
 		return cmp.Or(cmp.Compare(a.Limit.Window, b.Limit.Window), cmp.Compare(a.Limit.Permits, b.Limit.Permits))
 	})
 	for _, w := range windows {
-		items = append(items, itemOf(d, d.Policy+"-"+span(w.Limit.Window), w))
+		items = append(items, itemOf(d, d.Policy+"-"+admit.ShortDuration(w.Limit.Window), w))
 	}
 	return items
 }
@@ -119,17 +109,16 @@ func itemOf(d Decision, policy string, w loader.WindowState) item {
 		it.reset = min(it.reset, d.Wait)
 	}
 	if !d.Slot {
-		it.quota, it.window = quotaOf(w.Limit)
-		it.window = max(it.window, seconds(w.CountsFor)) // so that t is never above w
+		it.window = admit.Seconds(max(w.Limit.Window, w.CountsFor)) // so that t is never above w
+	}
+	if w.Limit.Burst > 0 && w.Limit.Permits > 0 {
+		it.quota, it.window = burstOf(w.Limit)
 	}
 	return it
 }
 
-// quotaOf returns the quota of a limit and its window in seconds: of a GCRA its burst, and the time that refills it.
-func quotaOf(limit loader.Limit) (quota, window int64) {
-	if limit.Burst == 0 || limit.Permits == 0 {
-		return limit.Permits, seconds(limit.Window)
-	}
+// burstOf returns the burst of a GCRA, and the seconds that refill it.
+func burstOf(limit loader.Limit) (quota, window int64) {
 	hi, lo := bits.Mul64(uint64(limit.Burst), uint64(limit.Window.Microseconds()))
 	if hi >= uint64(limit.Permits) {
 		return limit.Burst, 0
@@ -142,88 +131,48 @@ func quotaOf(limit loader.Limit) (quota, window int64) {
 	return limit.Burst, int64((refilled + second - 1) / second)
 }
 
-// addDraft11 adds RateLimit-Policy and RateLimit to what other limits of the same request have set.
-func (c *policies) addDraft11(header http.Header, items []item) {
-	policies, limits := make([]string, 0, len(items)), make(httpsfv.List, 0, len(items))
+// addDraft11 adds RateLimit-Policy and RateLimit, lists as in RFC 9651, to what other limits of the same request have set.
+func addDraft11(header http.Header, items []item) {
+	var policies, limits []byte
 	for _, it := range items {
-		policies = append(policies, c.text(it.policyOf()))
-		if !it.degraded {
-			limits = append(limits, it.limitItem())
+		if !admit.IsPrintable(it.policy) { // a header cannot say it, and the others are said
+			continue
+		}
+		policies = appendNumber(it.appendName(policies), ";q=", it.quota)
+		if it.slot {
+			policies = append(policies, `;qu="concurrent-requests"`...)
+		}
+		if it.window > 0 {
+			policies = appendNumber(policies, ";w=", it.window)
+		}
+		if it.degraded {
+			continue
+		}
+		limits = appendNumber(it.appendName(limits), ";r=", it.remaining)
+		if it.reset != noReset {
+			limits = appendNumber(limits, ";t=", admit.Seconds(it.reset))
 		}
 	}
 	if len(policies) > 0 {
-		header.Add("Ratelimit-Policy", strings.Join(policies, ", "))
+		header.Add("Ratelimit-Policy", string(policies))
 	}
 	if len(limits) > 0 {
-		header.Add("Ratelimit", marshal(limits))
+		header.Add("Ratelimit", string(limits))
 	}
 }
 
-// marshal serialises a list. It cannot fail: Check finds names that cannot be written.
-func marshal(list httpsfv.List) string {
-	text, _ := httpsfv.Marshal(list)
-	return text
+// appendName begins an item of a list.
+func (it item) appendName(list []byte) []byte {
+	if len(list) > 0 {
+		list = append(list, ", "...)
+	}
+	return append(append(append(list, '"'), escaper.Replace(it.policy)...), '"')
 }
 
-// policy is what an item of RateLimit-Policy says.
-type policy struct {
-	name          string
-	quota, window int64
-	slot          bool
-}
+var escaper = strings.NewReplacer(`\`, `\\`, `"`, `\"`)
 
-func (it item) policyOf() policy { return policy{it.policy, it.quota, it.window, it.slot} }
-
-func (p policy) text() string {
-	item := httpsfv.NewItem(p.name)
-	item.Params.Add("q", p.quota)
-	if p.slot {
-		item.Params.Add("qu", "concurrent-requests")
-	}
-	if p.window > 0 {
-		item.Params.Add("w", p.window)
-	}
-	return marshal(httpsfv.List{item})
-}
-
-// policies keeps the texts of policies, because they are the same in all responses.
-type policies struct {
-	mu    sync.RWMutex
-	texts map[policy]string
-}
-
-// maxPolicies is how many are kept: the limits of PerRequest may be any.
-const maxPolicies = 1000
-
-func (c *policies) text(p policy) string {
-	c.mu.RLock()
-	text, ok := c.texts[p]
-	full := len(c.texts) >= maxPolicies
-	c.mu.RUnlock()
-	if ok {
-		return text
-	}
-	if text = p.text(); full {
-		return text
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.texts == nil {
-		c.texts = map[policy]string{}
-	}
-	if len(c.texts) < maxPolicies {
-		c.texts[p] = text
-	}
-	return text
-}
-
-func (it item) limitItem() httpsfv.Item {
-	item := httpsfv.NewItem(it.policy)
-	item.Params.Add("r", it.remaining)
-	if it.reset != noReset {
-		item.Params.Add("t", seconds(it.reset))
-	}
-	return item
+func appendNumber(list []byte, parameter string, n int64) []byte {
+	return strconv.AppendInt(append(list, parameter...), n, 10)
 }
 
 // setXRateLimit sets the headers of the item with the fewest permits remaining, unless another limit has already
@@ -257,19 +206,5 @@ func (it item) resetTime() int64 {
 	if it.reset == noReset {
 		return math.MaxInt64
 	}
-	return seconds(time.Duration(it.now.Add(it.reset).UnixNano()))
-}
-
-// seconds returns a time in whole seconds, rounded up.
-func seconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }
-
-// span returns a window as it is written in names: "90s" is "1m30s", and "1h0m0s" is "1h".
-func span(d time.Duration) string {
-	text := d.String()
-	for _, zero := range []string{"m0s", "h0m"} {
-		if rest, ok := strings.CutSuffix(text, zero); ok {
-			text = rest + zero[:1]
-		}
-	}
-	return text
+	return admit.Seconds(time.Duration(it.now.Add(it.reset).UnixNano()))
 }

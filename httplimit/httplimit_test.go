@@ -12,7 +12,7 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/sluice-redis/sluice/httplimit"
-	"github.com/sluice-redis/sluice/internal/redistest"
+	"github.com/sluice-redis/sluice/internal/proof/redistest"
 	"github.com/sluice-redis/sluice/loader"
 )
 
@@ -96,9 +96,7 @@ func wantRemaining(t *testing.T, limiter loader.Limiter, subject string, want in
 // check wants a middleware to be right.
 func check(t *testing.T, m *httplimit.Middleware) *httplimit.Middleware {
 	t.Helper()
-	if err := m.Check(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, m.Check())
 	return m
 }
 

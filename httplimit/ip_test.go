@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/sluice-redis/sluice/httplimit"
+	"github.com/sluice-redis/sluice/loader"
 )
 
 // addressOf is what KeyByIP makes of a request; "" if it has no address.
@@ -25,17 +26,51 @@ func addressOf(key httplimit.Key, remoteAddr string, header http.Header) string 
 	return subject
 }
 
-// Remote addresses that only a Go server has, or a test. The others are in testdata/subjects.json.
-func TestRemoteAddress(t *testing.T) {
-	for _, test := range []struct{ remoteAddr, want string }{
-		{"192.0.2.7", "192.0.2.7"},
-		{"2001:db8::7", "2001:db8::/64"},
-		{"@", ""},
-		{"/run/app.sock", ""},
-		{"localhost:1234", ""},
+// What an address is, of the connection and in a header.
+func TestAddresses(t *testing.T) {
+	behind := httplimit.KeyByIP(httplimit.TrustXForwardedFor("10.0.0.1"))
+	local := httplimit.KeyByIP(httplimit.TrustXForwardedFor("unix"))
+	for _, v := range readSubjects(t).Addresses {
+		want := v.Subject
+		if got := addressOf(httplimit.KeyByIP(nil), v.Text, nil); got != want {
+			t.Errorf("from %q: %q, want %q", v.Text, got, want)
+		}
+		if got := addressOf(behind, "10.0.0.1:80", http.Header{"X-Forwarded-For": {v.Text}}); got != want {
+			t.Errorf("in a header %q: %q, want %q", v.Text, got, want)
+		}
+		if v.Unix {
+			want = "192.0.2.1"
+		}
+		if got := addressOf(local, v.Text, http.Header{"X-Forwarded-For": {"192.0.2.1"}}); got != want {
+			t.Errorf("from %q by a Unix socket: %q, want %q", v.Text, got, want)
+		}
+	}
+}
+
+// A connection without an address is not the client's fault; a header without one is.
+func TestPeerWithoutAddress(t *testing.T) {
+	_, limits := fake(t)
+	trusting := httplimit.KeyByIP(httplimit.TrustXForwardedFor("10.0.0.1", "unix"))
+	for _, test := range []struct {
+		key          httplimit.Key
+		peer, header string
+		want         int
+	}{
+		{httplimit.KeyByIP(), "testclient", "", 500},
+		{httplimit.KeyByIP(), "@", "", 500},
+		{httplimit.KeyByIP().IfEmpty(httplimit.SkipEmpty), "@", "", 200},
+		{trusting, "@", "x", 400},
+		{trusting, "@", "unknown", 500},
+		{trusting, "10.0.0.1:80", "x", 400},
+		{trusting, "testclient", "192.0.2.1", 500},
 	} {
-		if got := addressOf(httplimit.KeyByIP(nil), test.remoteAddr, nil); got != test.want {
-			t.Errorf("%q is %q, want %q", test.remoteAddr, got, test.want)
+		h := check(t, httplimit.New(limits.ListLog("api", loader.PerMinute(9)), test.key)).Handler(ok)
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.RemoteAddr = test.peer
+		r.Header.Set("X-Forwarded-For", test.header)
+		answer := httptest.NewRecorder()
+		if h.ServeHTTP(answer, r); answer.Code != test.want {
+			t.Errorf("from %q for %q: %d, want %d", test.peer, test.header, answer.Code, test.want)
 		}
 	}
 }
@@ -89,9 +124,7 @@ func bytesOf(text string) string {
 // Behind a real Unix socket the proxy is trusted only if "unix" is.
 func TestUnixSocket(t *testing.T) {
 	listener, err := net.Listen("unix", filepath.Join(t.TempDir(), "http"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	trusts := httplimit.KeyByIP(httplimit.TrustXForwardedFor("unix"))
 	server := &httptest.Server{Listener: listener, Config: &http.Server{Handler: http.HandlerFunc(
 		func(w http.ResponseWriter, r *http.Request) {
@@ -108,9 +141,7 @@ func TestUnixSocket(t *testing.T) {
 	r, _ := http.NewRequest(http.MethodGet, "http://unix/", nil)
 	r.Header.Set("X-Forwarded-For", "203.0.113.9")
 	response, err := client.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer response.Body.Close()
 	if got, err := io.ReadAll(response.Body); string(got) != fmt.Sprint("203.0.113.9", "", httplimit.RefuseEmpty) {
 		t.Errorf("%s, %v", got, err)

@@ -4,7 +4,6 @@ import (
 	"net/http"
 
 	"github.com/sluice-redis/sluice/internal/admit"
-	"github.com/sluice-redis/sluice/internal/subjects"
 )
 
 // Key says whom a request is counted for: it makes the subject of a limiter. Make one with KeyByIP, KeyByHeader,
@@ -12,12 +11,20 @@ import (
 // made of them.
 //
 // A request may have no value for a key: no such header, say, or one that is not UTF-8. By default it is then refused
-// with status 400; its method IfEmpty(choice) returns a Key that chooses something else. Check() returns what is wrong
-// with it. Subject(r) returns the subject for a request and ShareEmpty; if it has none, "" and its choice, RefuseEmpty
-// or SkipEmpty. The zero Key has no value for any request.
-type Key = admit.Key[*http.Request]
+// with status 400: see IfEmpty. The zero Key has no value for any request.
+type Key struct{ key admit.Key[*http.Request] }
 
-// Empty is what happens to a request that has no value for a Key: see Key.
+// IfEmpty returns the key with a choice of what happens to a request that has no value for it.
+func (k Key) IfEmpty(choice Empty) Key { return Key{k.key.IfEmpty(choice)} }
+
+// Check returns what is wrong with the key.
+func (k Key) Check() error { return k.key.Check() }
+
+// Subject returns the subject for a request and ShareEmpty. If it has none, the subject is "" and the choice
+// RefuseEmpty or SkipEmpty.
+func (k Key) Subject(r *http.Request) (subject string, choice Empty) { return k.key.Subject(r) }
+
+// Empty is what happens to a request that has no value for a Key: see Key.IfEmpty.
 type Empty = admit.Empty
 
 const (
@@ -66,16 +73,22 @@ func KeyByPathValue(name string) Key {
 }
 
 // KeyBy counts by what a function returns; "" is no value.
-func KeyBy(value func(*http.Request) string) Key { return admit.KeyBy(value) }
+func KeyBy(value func(*http.Request) string) Key { return Key{admit.KeyBy(value)} }
 
 // KeyOf counts all requests under these values. Use it to count a whole service together, and where the values are
 // known already: see PerRequest.
-func KeyOf(values ...string) Key { return admit.KeyOf[*http.Request](values...) }
+func KeyOf(values ...string) Key { return Key{admit.KeyOf[*http.Request](values...)} }
 
 // Join counts by several keys together: by address and account, say. Two requests are counted together only if all of
 // their values are equal. Each key keeps its choice for an empty value; if they differ, RefuseEmpty goes before
 // SkipEmpty.
-func Join(keys ...Key) Key { return admit.Join(keys...) }
+func Join(keys ...Key) Key {
+	joined := make([]admit.Key[*http.Request], len(keys))
+	for i, k := range keys {
+		joined[i] = k.key
+	}
+	return Key{admit.Join(joined...)}
+}
 
 // Subject returns the subject under which requests with these values are counted. Use it to look a subject up or to
 // unblock it: login.Reset(ctx, httplimit.Subject("192.0.2.7", "ada")).
@@ -83,4 +96,4 @@ func Join(keys ...Key) Key { return admit.Join(keys...) }
 // Values are joined by "|". In a value "~" is written ~0 and "|" is written ~1. An empty value is written ~, and one of
 // more than 128 bytes as ~2 and its SHA-256 hash in unpadded base64url, so that no caller can store long keys. So
 // different lists of values have different subjects, and most values are written as they are.
-func Subject(values ...string) string { return subjects.Join(values...) }
+func Subject(values ...string) string { return admit.Subject(values...) }

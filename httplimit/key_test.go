@@ -27,8 +27,12 @@ type subjectVectors struct {
 		Values  []string
 		Subject string
 	}
-	Headers       []struct{ Hex, Subject string }
-	Paths         []struct{ Path, Subject string }
+	Headers   []struct{ Hex, Subject string }
+	Paths     []struct{ Path, Subject string }
+	Addresses []struct {
+		Text, Subject string
+		Unix          bool
+	}
 	XForwardedFor []forwardedCase `json:"x_forwarded_for"`
 	Forwarded     []forwardedCase
 }
@@ -63,9 +67,7 @@ func TestSubjectVectors(t *testing.T) {
 	}
 	for _, v := range vectors.Headers {
 		value, err := hex.DecodeString(v.Hex)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		r := &http.Request{Header: http.Header{"X-Key": {string(value)}}}
 		want(v.Hex, httplimit.KeyByHeader("X-Key"), r, v.Subject)
 	}

@@ -9,33 +9,48 @@ import (
 	"sync"
 
 	"github.com/sluice-redis/sluice/internal/admit"
-	"github.com/sluice-redis/sluice/internal/reqcopy"
 	"github.com/sluice-redis/sluice/loader"
 )
 
 // Middleware limits the requests of a handler. New, AllOf and PerRequest make one; the zero Middleware refuses
 // everything. It is safe for concurrent use, and one Middleware may wrap several handlers, which then share its limits.
 type Middleware struct {
-	door     admit.Door[*http.Request, int]
-	options  options
-	policies policies
+	door    admit.Door[*http.Request, Charge]
+	options options
 
 	complained sync.Once
 }
 
-// Charge is what a request costs one limiter. Its fields are:
-//
-//	Limiter  loader.Limiter         is asked for N permits; 0 means 1
-//	N        int64
-//	Key      Key                    makes the subject
-//	Name     string                 the policy in headers and bodies, which clients see, in printable ASCII characters;
-//	                                "" means the limiter's name
-//	CountIf  func(status int) bool  whether the request counts, by the status of the response; nil means that it always
-//	                                does: see the option CountIf
-//	Shadow   bool                   charges without refusing: see the option Shadow
-//
-// One limiter twice about one subject is one charge of the sum, under the first name.
-type Charge = admit.Charge[*http.Request, int]
+// Charge is what a request costs one limiter. One limiter twice about one subject is one charge of the sum, under the
+// first name.
+type Charge struct {
+	Limiter loader.Limiter // is asked for N permits
+	N       int64          // 0 means 1
+	Key     Key            // makes the subject
+	Subject string         // in place of Key, if it is known already: see the function Subject
+
+	// Name is the policy in headers and bodies, which clients see, in printable ASCII characters. "" means the
+	// limiter's name.
+	Name string
+
+	// CountIf says whether the request counts, by the status of the response: see the option CountIf. Nil means that it
+	// always does.
+	CountIf func(status int) bool
+
+	// Shadow charges without refusing: see the option Shadow.
+	Shadow bool
+
+	// Err is why the limiter cannot be asked: the plan is not known, say. In shadow it is in the
+	// Decision, and the request goes on; otherwise it is Undecided.
+	Err error
+}
+
+// readCharge returns a charge for the engine.
+func readCharge(c Charge) admit.Keyed[*http.Request] {
+	return admit.Keyed[*http.Request]{Key: c.Key.key, Charge: admit.Charge{
+		Limiter: c.Limiter, Subject: c.Subject, N: c.N, Name: c.Name, CountIf: c.CountIf, Shadow: c.Shadow, Err: c.Err,
+	}}
+}
 
 // New limits a handler: each subject that key makes of the requests may call it as often as limiter grants. Call Check
 // when the program starts, then wrap handlers with Handler.
@@ -43,7 +58,7 @@ type Charge = admit.Charge[*http.Request, int]
 //	login := limits.ListLog("login", loader.PerMinute(5))
 //	http.Handle("POST /login", httplimit.New(login, httplimit.KeyByIP()).Handler(handler))
 func New(limiter loader.Limiter, key Key, opts ...Option) *Middleware {
-	return newMiddleware(admit.Door[*http.Request, int]{Charges: []Charge{{Limiter: limiter, Key: key}}}, opts)
+	return newMiddleware(admit.Door[*http.Request, Charge]{Charges: []Charge{{Limiter: limiter, Key: key}}}, opts)
 }
 
 // AllOf returns the Middleware of several limiters, for any request the same ones. A request is let through only if all
@@ -54,7 +69,7 @@ func New(limiter loader.Limiter, key Key, opts ...Option) *Middleware {
 // Middlewares around one another are asked one by one: if an inner one denies, the outer ones stay charged, and its
 // Retry-After knows nothing of theirs. Use AllOf for what belongs together.
 func AllOf(limits *loader.Loader, charges []Charge, opts ...Option) *Middleware {
-	return newMiddleware(admit.Door[*http.Request, int]{Limits: limits, Charges: charges}, opts)
+	return newMiddleware(admit.Door[*http.Request, Charge]{Limits: limits, Charges: charges}, opts)
 }
 
 // PerRequest returns the Middleware whose charges differ from request to request: plans, costs, routes. The function
@@ -67,14 +82,14 @@ func AllOf(limits *loader.Loader, charges []Charge, opts ...Option) *Middleware 
 func PerRequest(
 	limits *loader.Loader, charges func(*http.Request) ([]Charge, error), opts ...Option,
 ) *Middleware {
-	door := admit.Door[*http.Request, int]{Limits: limits, Choose: charges}
+	door := admit.Door[*http.Request, Charge]{Limits: limits, Choose: charges}
 	if charges == nil {
 		door.Options.Err = errors.New("PerRequest: the function is nil")
 	}
 	return newMiddleware(door, opts)
 }
 
-func newMiddleware(door admit.Door[*http.Request, int], opts []Option) *Middleware {
+func newMiddleware(door admit.Door[*http.Request, Charge], opts []Option) *Middleware {
 	m := &Middleware{options: options{Options: door.Options, headers: Draft11}}
 	for _, opt := range opts {
 		if opt != nil {
@@ -82,7 +97,7 @@ func newMiddleware(door admit.Door[*http.Request, int], opts []Option) *Middlewa
 		}
 	}
 	m.door = door
-	m.door.Package, m.door.Options = "httplimit", m.options.Options
+	m.door.Package, m.door.Options, m.door.Read = "httplimit", m.options.Options, readCharge
 	m.door.Init()
 	return m
 }
@@ -112,7 +127,7 @@ func (m *Middleware) Handler(next http.Handler) http.Handler {
 		m.complain(err)
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if m.door.Skips(r) {
+		if skip := m.options.Skip; skip != nil && skip(r) {
 			next.ServeHTTP(w, r)
 			return
 		}
@@ -121,46 +136,75 @@ func (m *Middleware) Handler(next http.Handler) http.Handler {
 }
 
 func (m *Middleware) serve(next http.Handler, w http.ResponseWriter, r *http.Request) {
-	var a admit.Admission[int]
-	defer a.Release()
-	m.door.Admit(r.Context(), &a, r, admit.Charges|admit.Resources)
-	result := m.options.result(a.Result)
-	m.policies.setHeaders(w.Header(), m.options.headers, result)
+	var q admit.Request
+	defer q.Release()
+	m.door.Decide(r.Context(), &q, r, admit.Charges|admit.Resources)
+	result := m.options.result(q.Result)
+	SetHeaders(w.Header(), m.options.headers, result)
 	for _, observe := range m.options.observe {
 		observe(r, result)
 	}
 	switch {
-	case result.Outcome == Allowed:
-		call(next, w, r, &a)
-		return
-	case result.Outcome == Misconfigured:
-		m.complain(result.Err)
+	case result.Outcome != Allowed:
+		m.refuse(w, r, result)
+	case q.IsPending():
+		finish(next, w, r, &q)
+	default:
+		next.ServeHTTP(w, r)
 	}
-	if m.options.refuse != nil {
-		m.options.refuse(w, r, result)
-		return
-	}
-	WriteProblem(w, r, result)
 }
 
-// call calls the handler, and gives back what does not count. If the handler panics, everything counts.
-func call(next http.Handler, w http.ResponseWriter, r *http.Request, a *admit.Admission[int]) {
-	if ctx := a.Context(); ctx != r.Context() {
-		copied, done := reqcopy.WithContext(r, ctx)
-		defer done()
+// refuse answers a request that does not go on.
+func (m *Middleware) refuse(w http.ResponseWriter, r *http.Request, result Result) {
+	if result.Outcome == Misconfigured {
+		m.complain(result.Err)
+	}
+	refuse := m.options.refuse
+	if refuse == nil {
+		refuse = WriteProblem
+	}
+	refuse(w, r, result)
+}
+
+// finish calls the handler, and gives back what does not count. If the handler panics, everything counts.
+func finish(next http.Handler, w http.ResponseWriter, r *http.Request, q *admit.Request) {
+	if ctx := q.Context(); ctx != r.Context() {
+		copied := r.WithContext(ctx)
+		defer handBack(r, copied)
 		r = copied
 	}
-	if !a.Counts() && !a.Holds() {
+	if !q.Counts() && !q.Holds() {
 		next.ServeHTTP(w, r)
 		return
 	}
-	seen := &response{status: http.StatusOK}
-	if a.Holds() {
-		seen.onHijack = func(conn net.Conn) net.Conn { return &slotConn{conn, a.TakeOver()} }
+	written := &response{status: http.StatusOK}
+	release, returned := func() {}, false
+	if q.Holds() {
+		written.onHijack = func(conn net.Conn) net.Conn {
+			release = sync.OnceFunc(q.TakeOver())
+			return newSlotConn(conn, release)
+		}
 	}
-	next.ServeHTTP(seen.wrap(w), r)
-	if !seen.hijacked {
-		_ = a.Finish(context.WithoutCancel(r.Context()), seen.status) // the loader's observer is told
+	defer func() {
+		if !returned { // a panic or Goexit: nobody may be left who closes the connection
+			release()
+		}
+	}()
+	next.ServeHTTP(written.wrap(w), r)
+	returned = true
+	if !written.hijacked {
+		_ = q.Finish(context.WithoutCancel(r.Context()), written.status) // the loader's observer is told
+	}
+}
+
+// handBack gives a request what its copy has: net/http removes the files of a parsed form only if it finds the form in
+// the original, and outer middleware finds the pattern there.
+func handBack(r, copied *http.Request) {
+	if r.MultipartForm == nil {
+		r.MultipartForm = copied.MultipartForm
+	}
+	if r.Pattern == "" {
+		r.Pattern = copied.Pattern
 	}
 }
 

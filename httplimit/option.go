@@ -15,7 +15,7 @@ import (
 type Option func(*options)
 
 type options struct {
-	admit.Options[*http.Request, int]
+	admit.Options[*http.Request]
 	headers HeaderSet
 	jitter  time.Duration
 	refuse  Refusal
@@ -24,9 +24,10 @@ type options struct {
 
 // LimiterBy chooses the limiter for each request: one with the limit of the customer's plan, say. It is for one
 // limiter; PerRequest is for several. Check looks only at the limiter that New was given, so give it one of those that
-// the function returns. If the function returns nil, the request is refused with status 503, and Result.Err is
-// ErrNoLimiter: a plan that is not known is not unlimited. For requests that are not limited see Skip. A limiter that
-// is not ready for use, such as the zero value of a map, is refused with status 500, and logged once.
+// the function returns. It is not called for a request without a value for its key, to which IfEmpty of the Key
+// applies. If the function returns nil, the request is refused with status 503, and Result.Err is ErrNoLimiter: a plan
+// that is not known is not unlimited. For requests that are not limited see Skip. A limiter that is not ready for use,
+// such as the zero value of a map, is refused with status 500, and logged once.
 //
 //	httplimit.LimiterBy(func(r *http.Request) loader.Limiter { return api.With(planOf(r)) })
 func LimiterBy(limiter func(*http.Request) loader.Limiter) Option {
@@ -49,7 +50,7 @@ func Skip(skip func(*http.Request) bool) Option {
 // handler is called, so that many at once cannot pass the limit: requests in flight count too, and the RateLimit
 // headers include the charge. If count returns false for the status, the charge is given back when the handler has
 // returned, also if the client has left. If the handler panics, or takes the connection over (Hijack), the request
-// counts. Limiters that cannot give back are an error: see Check. What a policy (FailLocal) granted is not given back.
+// counts. Limiters that cannot give back are an error: see Check. What a fallback granted is not given back.
 //
 //	httplimit.CountIf(func(status int) bool { return status >= 400 })
 func CountIf(count func(status int) bool) Option {
@@ -66,20 +67,24 @@ func Shadow() Option {
 }
 
 // Slots holds a slot of a concurrency limiter while the handler runs; if it takes the connection over (Hijack), until
-// that connection is closed. A request that gets no slot is denied, and what it was charged is given back where the
-// limiter can. It may be given several times.
+// that connection is closed, its socket is closed within it (NetConn), or nobody has it any more; the last two are
+// noticed within a second or with the next garbage collection. If the handler ends by a panic, its slot ends. A request
+// that gets no slot is denied, and what it was charged is given back where the limiter can. It may be given several
+// times.
 //
 // If the slot is lost, the request's context ends: see loader.Slot. A connection that was taken over stays open then.
 // For a request that is denied, Retry-After is 1 s and the jitter, because nobody knows when a slot comes free.
 func Slots(limiter loader.Concurrency, key Key) Option {
-	return func(o *options) { o.Slots = append(o.Slots, admit.Slots[*http.Request]{Limiter: limiter, Key: key}) }
+	return func(o *options) {
+		o.Slots = append(o.Slots, admit.Slots[*http.Request]{Limiter: limiter, Key: key.key})
+	}
 }
 
 // Budgets reserves an estimate of a budget before the handler runs: see loader.Budget. A request that the budget denies
 // is answered as one that a limiter denies. The handler says with Settle what was used, and the budget is settled when
-// it has returned, also after a panic. If it says nothing, the estimate stays charged; if it does not run, the estimate
-// is given back. An estimate of 0 reserves nothing. It may be given several times, for budgets of the same unit: Settle
-// is for all of them.
+// it has returned, also after a panic, and in the background while Redis is down: see loader.Budget.Reserved. If it
+// says nothing, the estimate stays charged; if it does not run, the estimate is given back. An estimate of 0 reserves
+// nothing. It may be given several times, for budgets of the same unit: Settle is for all of them.
 //
 //	limit := httplimit.AllOf(limits, nil, httplimit.Budgets(tokens, customer, estimate))
 //	http.Handle("POST /complete", limit.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -90,7 +95,7 @@ func Slots(limiter loader.Concurrency, key Key) Option {
 // Cost: one round trip for each budget before the handler, and one after it.
 func Budgets(budget loader.Budget, key Key, estimate func(*http.Request) int64) Option {
 	return func(o *options) {
-		o.Budgets = append(o.Budgets, admit.Budget[*http.Request]{Budget: budget, Key: key, Estimate: estimate})
+		o.Budgets = append(o.Budgets, admit.Budget[*http.Request]{Budget: budget, Key: key.key, Estimate: estimate})
 	}
 }
 

@@ -10,13 +10,15 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"runtime"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sluice-redis/sluice/httplimit"
-	"github.com/sluice-redis/sluice/internal/redistest"
+	"github.com/sluice-redis/sluice/internal/proof/redistest"
 	"github.com/sluice-redis/sluice/loader"
 )
 
@@ -52,6 +54,7 @@ func TestSlots(t *testing.T) {
 	answer := get(h, ada)
 	wantHeader(t, answer, "RateLimit-Policy", `"render";q=2;qu="concurrent-requests"`)
 	wantHeader(t, answer, "RateLimit", `"render";r=0`)
+	wantHeader(t, answer, "Retry-After", "1")
 	if answer.Code != 429 { // that of the third, which the second passed on to the first
 		t.Errorf("%d, want 429", answer.Code)
 	}
@@ -60,38 +63,14 @@ func TestSlots(t *testing.T) {
 	}
 }
 
-// A request without a slot is charged nothing, and is told to come back soon.
+// Who gets no slot is told so, and nothing of the limiters that granted.
 func TestNoSlot(t *testing.T) {
 	_, limits := fake(t)
-	byIP := httplimit.KeyByIP()
-	api, render := limits.ListLog("api", loader.PerMinute(5)), limits.Concurrency("render", 1, time.Minute)
-	h := check(t, httplimit.New(api, byIP, httplimit.Slots(render, byIP))).Handler(ok)
-	slot, _, err := render.TryAcquire(t.Context(), "192.0.2.7")
-	if err != nil || slot == nil {
-		t.Fatal(err)
-	}
+	h := check(t, httplimit.New(limits.ListLog("api", loader.PerMinute(5)), httplimit.KeyByIP(),
+		httplimit.Slots(limits.Concurrency("closed", 0, time.Minute), httplimit.KeyByIP()))).Handler(ok)
 	answer := get(h, ada)
-	wantHeader(t, answer, "Retry-After", "1")
-	wantHeader(t, answer, "RateLimit", `"render";r=0`)
-	if p := problemOf(t, answer); !cmp.Equal(p.Violated, []string{"render"}) || answer.Code != 429 {
+	if p := problemOf(t, answer); answer.Code != 429 || !cmp.Equal(p.Violated, []string{"closed"}) {
 		t.Errorf("%d, %+v", answer.Code, p)
-	}
-	wantRemaining(t, api, "192.0.2.7", 5)
-	if err := slot.Release(); err != nil {
-		t.Fatal(err)
-	}
-	wantStatus(t, h, ada, 200, 200)
-	wantRemaining(t, api, "192.0.2.7", 3)
-}
-
-// Without any slots there is no time to come back.
-func TestNoSlots(t *testing.T) {
-	_, limits := fake(t)
-	byIP := httplimit.KeyByIP()
-	closed := httplimit.Slots(limits.Concurrency("closed", 0, time.Minute), byIP)
-	answer := get(check(t, httplimit.AllOf(limits, nil, closed)).Handler(ok), ada)
-	if wantHeader(t, answer, "Retry-After", ""); answer.Code != 429 {
-		t.Errorf("status %d, want 429", answer.Code)
 	}
 }
 
@@ -134,29 +113,6 @@ func TestSlotsHandBackTheForm(t *testing.T) {
 	server.Close() // waits for the request to end
 	if files, err := os.ReadDir(os.TempDir()); len(files) != 0 {
 		t.Errorf("%d files are left, %v", len(files), err)
-	}
-}
-
-// Several slots: the one that was got is released if the other one is not free; a key without a value is the key's
-// choice; and in shadow nobody is refused.
-func TestSeveralSlots(t *testing.T) {
-	_, limits := fake(t)
-	each, all := limits.Concurrency("each", 5, time.Minute), limits.Concurrency("all", 0, time.Minute)
-	slots := []httplimit.Option{
-		httplimit.Slots(each, httplimit.KeyByIP()), httplimit.Slots(all, httplimit.KeyOf("all")),
-	}
-	wantStatus(t, check(t, httplimit.AllOf(limits, nil, slots...)).Handler(ok), ada, 429)
-	wantStatus(t, check(t, httplimit.AllOf(limits, nil, append(slots, httplimit.Shadow())...)).Handler(ok), ada, 200)
-	if free := freeSlots(t, each, "192.0.2.7"); free != 5 {
-		t.Errorf("%d slots are free, want 5", free)
-	}
-	for choice, want := range map[httplimit.Empty]int{
-		httplimit.RefuseEmpty: 400, httplimit.SkipEmpty: 200, httplimit.ShareEmpty: 429,
-	} {
-		key := httplimit.KeyByHeader("X-None").IfEmpty(choice)
-		wantStatus(t, check(t, httplimit.AllOf(limits, nil, httplimit.Slots(all, key))).Handler(ok), ada, want)
-		shadow := check(t, httplimit.AllOf(limits, nil, httplimit.Slots(all, key), httplimit.Shadow()))
-		wantStatus(t, shadow.Handler(ok), ada, 200)
 	}
 }
 
@@ -316,6 +272,70 @@ func TestServerHijackedSlotIsRenewed(t *testing.T) {
 	}
 }
 
+// otherConns is a listener whose connections are no sockets.
+type otherConns struct{ net.Listener }
+
+func (l otherConns) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	return struct{ net.Conn }{conn}, err
+}
+
+// The slot of a hijacked connection ends however the handler and the connection end.
+func TestHijackEnds(t *testing.T) {
+	_, limits := fake(t)
+	sockets, all := limits.Concurrency("sockets", 1, time.Minute), httplimit.KeyOf("all")
+	var end func(net.Conn)
+	m := check(t, httplimit.AllOf(limits, nil, httplimit.Slots(sockets, all)))
+	handler := m.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\n\r\n")
+		end(conn)
+	}))
+	netConn := func(conn net.Conn) net.Conn { return conn.(interface{ NetConn() net.Conn }).NetConn() }
+	var held atomic.Pointer[net.Conn] // not garbage, as long as it is here
+	for name, ends := range map[string]func(net.Conn){
+		"return and Close":       func(conn net.Conn) { go conn.Close() },
+		"panic":                  func(conn net.Conn) { held.Store(&conn); panic(http.ErrAbortHandler) },
+		"Goexit":                 func(conn net.Conn) { held.Store(&conn); runtime.Goexit() },
+		"NetConn().Close()":      func(conn net.Conn) { held.Store(&conn); netConn(conn).Close() },
+		"forgotten":              func(net.Conn) {},
+		"forgotten, the socket":  func(conn net.Conn) { _ = netConn(conn) },
+		"forgotten, other conns": func(net.Conn) {},
+	} {
+		end = ends
+		server := httptest.NewUnstartedServer(handler)
+		if name == "forgotten, other conns" {
+			server.Listener = otherConns{server.Listener}
+		}
+		server.Start()
+		dial(t, server)
+		redistest.Await(t, name+": the slot is free", func() bool {
+			runtime.GC()
+			return freeSlots(t, sockets, "all") == 1
+		})
+		server.Close()
+	}
+	end = func(conn net.Conn) {
+		conn = netConn(conn)
+		held.Store(&conn)
+	}
+	server := httptest.NewServer(handler)
+	defer server.Close()
+	dial(t, server)
+	for range 4 {
+		time.Sleep(500 * time.Millisecond)
+		runtime.GC()
+	}
+	if free := freeSlots(t, sockets, "all"); free != 0 {
+		t.Error("the slot is free while the socket is in use")
+	}
+	_ = (*held.Load()).Close()
+}
+
 // echo copies from the client to itself through a hijacked connection, by the ways that a proxy takes.
 func echo(t *testing.T, conn, client net.Conn) {
 	t.Helper()
@@ -336,39 +356,5 @@ func echo(t *testing.T, conn, client net.Conn) {
 	_, to := conn.(io.WriterTo)
 	if !tcp || !from || !to {
 		t.Errorf("NetConn %v, ReadFrom %v, WriteTo %v", tcp, from, to)
-	}
-}
-
-// On a real server, requests that come at once never hold more slots than there are, and all are free at the end.
-func TestServerSlots(t *testing.T) {
-	_, limits := real(t)
-	render := limits.Concurrency("render", 3, time.Minute)
-	running := make(chan struct{}, 100)
-	most := make(chan int, 100)
-	h := check(t, httplimit.AllOf(limits, nil, httplimit.Slots(render, httplimit.KeyOf("all")))).Handler(
-		http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
-			running <- struct{}{}
-			most <- len(running)
-			<-running
-		}))
-	done := make(chan int)
-	for range 50 {
-		go func() { done <- get(h, ada).Code }()
-	}
-	codes := map[int]int{}
-	for range 50 {
-		codes[<-done]++
-	}
-	close(most)
-	for n := range most {
-		if n > 3 {
-			t.Errorf("%d at once", n)
-		}
-	}
-	if codes[200]+codes[429] != 50 || codes[200] < 3 {
-		t.Errorf("answers: %v", codes)
-	}
-	if free := freeSlots(t, render, "all"); free != 3 {
-		t.Errorf("%d slots are free at the end, want 3", free)
 	}
 }

@@ -2,7 +2,6 @@ package httplimit
 
 import (
 	"bufio"
-	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -105,32 +104,3 @@ func (h hijackable) Push(target string, opts *http.PushOptions) error {
 	}
 	return http.ErrNotSupported
 }
-
-// slotConn is a hijacked connection that holds slots until it is closed.
-type slotConn struct {
-	net.Conn
-	release func() // of the slots
-}
-
-// Close closes the connection and releases the slots.
-func (c *slotConn) Close() error {
-	defer c.release()
-	return c.Conn.Close()
-}
-
-// NetConn returns the connection itself, as NetConn of tls.Conn does.
-func (c *slotConn) NetConn() net.Conn { return c.Conn }
-
-// CloseWrite closes the writing side, if the connection can.
-func (c *slotConn) CloseWrite() error {
-	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
-		return half.CloseWrite()
-	}
-	return errors.ErrUnsupported
-}
-
-// ReadFrom and WriteTo let the kernel copy between connections.
-func (c *slotConn) ReadFrom(r io.Reader) (int64, error) { return io.Copy(c.Conn, r) }
-
-// WriteTo copies what the connection receives.
-func (c *slotConn) WriteTo(w io.Writer) (int64, error) { return io.Copy(w, c.Conn) }

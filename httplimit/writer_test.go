@@ -104,9 +104,7 @@ func TestFlush(t *testing.T) {
 					}))))
 				defer server.Close()
 				response, err := server.Client().Get(server.URL)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				line, err := bufio.NewReader(response.Body).ReadString('\n')
 				if close(received); line != "first\n" || err != nil {
 					t.Errorf("received %q, %v", line, err)
@@ -131,9 +129,7 @@ func TestDeadlines(t *testing.T) {
 	defer server.Close()
 	body, _ := io.Pipe() // it never has anything to read
 	response, err := server.Client().Post(server.URL, "text/plain", body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer response.Body.Close()
 	if got, _ := io.ReadAll(response.Body); string(got) != "true" {
 		t.Errorf("the read did not time out: %s", got)
@@ -236,9 +232,7 @@ func TestMaxBytesCloses(t *testing.T) {
 	server := httptest.NewServer(http.MaxBytesHandler(wraps(read), 5))
 	defer server.Close()
 	response, err := http.Post(server.URL, "text/plain", strings.NewReader("more than five"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := response.Body.Close(); err != nil || !response.Close {
 		t.Errorf("the connection stays open, %v", err)
 	}

@@ -13,7 +13,6 @@ const acquire = "Acquire"
 // and no lease may be about to end.
 const (
 	maxPoll = 250 * time.Millisecond
-	minPoll = 20 * time.Millisecond
 	fewer   = 100 * time.Millisecond // after this time the pause is half as long, after twice this time a third
 )
 

@@ -32,20 +32,6 @@ type AheadOptions struct {
 	Every time.Duration
 }
 
-// Ahead is a SliceRing that grants in this process and tells Redis later. SliceRing.Ahead makes it. Close it when the
-// program ends. It is safe for concurrent use.
-type Ahead struct {
-	ring  SliceRing // with the limits that Redis enforces
-	most  int64     // permits ahead of Redis, for each subject
-	every time.Duration
-	start time.Time // zero of clock
-	seed  maphash.Seed
-
-	counts time.Duration // how long a permit counts at most, in the widest window
-	shards [aheadShards]aheadShard
-	queue  reportQueue
-}
-
 // flushRounds is how often Flush looks for what questions of other callers took along and lost.
 const flushRounds = 10
 
@@ -61,7 +47,7 @@ const maxDefaultEvery = time.Second
 // less than 1, because then no grant could be ahead. No window holds more than its limit and Error of it, as long as no
 // more Aheads are alive than Processes, and no more have died without Close in a window. Two Aheads in one process
 // count as two. What slice_ring says about a stepped clock, a failover, an eviction and Reset comes on top, and so does
-// what a policy grants.
+// what a fallback grants.
 //
 // With Strict, Redis enforces limit - 2 * Processes * c: c is what a process may be ahead, Error * limit divided by
 // 2 * Processes, rounded down. Of several limits the smallest gives c, and each is lower by as much. Then no window
@@ -72,7 +58,7 @@ const maxDefaultEvery = time.Second
 // The first call about a subject asks Redis, and so do calls near the limit. Callers of one subject wait for the report
 // or question on its way, and ask by themselves if its answer is not enough. A denial is remembered for its Wait, as by
 // RememberDenials. While Redis is down, permits are granted as far as the process may be ahead; then the limiter's
-// policy answers. Reports wait for Redis. What was granted ahead cannot be given back.
+// fallback answers. Reports wait for Redis. What was granted ahead cannot be given back.
 //
 // Cost: one goroutine while there is something to report; 240 bytes and its text for each subject, 64 MiB at most. When
 // all of them have something to report, further subjects are decided by Redis.
@@ -80,8 +66,11 @@ func (r SliceRing) Ahead(o AheadOptions) (*Ahead, error) {
 	if err := r.Check(); err != nil {
 		return nil, err
 	}
-	if r.settings.strict != nil {
+	if r.settings.enforced != nil {
 		return nil, r.errArgument("SliceRing", "of Direct", "the one that its Ahead was made of")
+	}
+	if r.denials != nil { // an Ahead has its own
+		return nil, r.errArgument("RememberDenials", "with Ahead", "one of the two")
 	}
 	most, err := o.complete(r.ring.limits)
 	if err != nil {
@@ -100,7 +89,7 @@ func (r SliceRing) Ahead(o AheadOptions) (*Ahead, error) {
 		a.shards[i].subjects = map[string]*aheadSubject{}
 	}
 	for _, w := range r.ring.windows {
-		a.counts = max(a.counts, w.countsFor())
+		a.counts = max(a.counts, w.counts)
 	}
 	return a, nil
 }
@@ -124,18 +113,12 @@ func (o AheadOptions) Enforced(limits []Limit) ([]Limit, error) {
 // strict returns the ring with lower limits, also those that With gives it.
 func (r SliceRing) strict(o AheadOptions) SliceRing {
 	s := *r.settings
-	s.strict = &o
+	s.enforced = func(limits []Limit) ([]Limit, error) {
+		lower, err := o.lower(limits)
+		return lower, s.named(err)
+	}
 	r.settings = &s
 	return SliceRing{r.withWindows(r.ring.limits)}
-}
-
-// strictLimits returns the limits that Redis enforces.
-func (s *settings) strictLimits(limits []Limit) ([]Limit, error) {
-	if s.strict == nil {
-		return limits, nil
-	}
-	lower, err := s.strict.lower(limits)
-	return lower, s.named(err)
 }
 
 // named puts the limiter's name into an error about options.

@@ -4,14 +4,14 @@ import (
 	"context"
 	"flag"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/sluice-redis/sluice/internal/redistest"
+	"github.com/sluice-redis/sluice/internal/proof/redistest"
+	"github.com/sluice-redis/sluice/internal/proof/soak"
 	"github.com/sluice-redis/sluice/loader"
 )
 
@@ -30,7 +30,7 @@ type aheadProcess struct {
 func TestServerAheadAudit(t *testing.T) {
 	for _, c := range auditsOfAheads {
 		t.Run(c.name, func(t *testing.T) {
-			auditAheads(t, c, false, int(float64(c.limit)*(1+c.error)))
+			auditAheads(t, c, false).judge(t, c.bound(false))
 		})
 	}
 }
@@ -38,7 +38,7 @@ func TestServerAheadAudit(t *testing.T) {
 // The same where the Aheads are strict, and those who ask Redis use Direct: no window holds more than the limit.
 func TestServerAheadAuditStrict(t *testing.T) {
 	for _, c := range auditsOfAheads {
-		t.Run(c.name, func(t *testing.T) { auditAheads(t, c, true, int(c.limit)) })
+		t.Run(c.name, func(t *testing.T) { auditAheads(t, c, true).judge(t, c.bound(true)) })
 	}
 }
 
@@ -47,6 +47,14 @@ type auditOfAheads struct {
 	limit int64
 	error float64
 	pause time.Duration // of callers, between bursts
+}
+
+// bound returns the most permits that a window may hold.
+func (c auditOfAheads) bound(strict bool) int {
+	if strict {
+		return int(c.limit)
+	}
+	return int(float64(c.limit) * (1 + c.error))
 }
 
 var auditsOfAheads = []auditOfAheads{
@@ -101,7 +109,7 @@ func auditDeaths(t *testing.T, limit int64, share float64, strict bool) (most in
 		time.Sleep(aheadWindow * 5 / 4)
 	}
 	a.callers.Wait()
-	most = a.most(aheadWindow)
+	most = int(soak.MostWithin(a.spent, aheadWindow))
 	t.Logf("%d calls; at most %d in any window, of %d, error %.0f %%", a.calls.Load(), most, limit, 100*share)
 	return most
 }
@@ -124,7 +132,6 @@ type aheads struct {
 
 func startAheads(t *testing.T, limit int64, share float64, strict bool) *aheads {
 	a := &aheads{T: t, server: redistest.Start(t), limit: limit, error: share, strict: strict}
-	a.audit.start = time.Now()
 	for i := range a.current {
 		a.replace(i)
 	}
@@ -135,7 +142,7 @@ func startAheads(t *testing.T, limit int64, share float64, strict bool) *aheads 
 func (a *aheads) replace(i int) {
 	p := &aheadProcess{proxy: redistest.StartProxy(a.T, a.server.Addr)}
 	p.rdb = clientOf(a.T, options(p.proxy.Addr))
-	p.ring = loader.New(p.rdb, loader.Timeout(100*time.Millisecond), loader.ShareRoundTrips()).
+	p.ring = loader.New(p.rdb, loader.Timeout(100*time.Millisecond), loader.WithoutBreaker()).
 		SliceRing("x", []loader.Limit{{Permits: a.limit, Window: aheadWindow}})
 	var err error
 	p.Ahead, err = p.ring.Ahead(loader.AheadOptions{Processes: len(a.current), Error: a.error, Strict: a.strict})
@@ -168,7 +175,10 @@ func (a *aheads) callAll(ctx context.Context, pause time.Duration) {
 	}
 }
 
-func auditAheads(t *testing.T, c auditOfAheads, strict bool, bound int) {
+// audited is what an audit found.
+type audited struct{ asked, most, limit int }
+
+func auditAheads(t *testing.T, c auditOfAheads, strict bool) audited {
 	a := startAheads(t, c.limit, c.error, strict)
 	admin := a.server.Client(t)
 	ctx, cancel := context.WithTimeout(background, *aheadAudit)
@@ -197,49 +207,32 @@ func auditAheads(t *testing.T, c auditOfAheads, strict bool, bound int) {
 		}
 	}
 	a.callers.Wait()
-	asked, most := a.calls.Load(), a.most(aheadWindow)
-	t.Logf("%d calls; at most %d in any window, of %d to %d", asked, most, c.limit, bound)
-	if enough := min(int(c.limit)/2, int(asked)/8); most > bound || most < enough { // a slow machine asks for less
-		t.Errorf("at most %d in a window: want %d to %d", most, enough, bound)
+	return audited{int(a.calls.Load()), int(soak.MostWithin(a.spent, aheadWindow)), int(c.limit)}
+}
+
+// judge fails the test if a window holds more than the bound, or so little that nothing was audited.
+func (a audited) judge(t *testing.T, bound int) {
+	t.Logf("%d calls; at most %d in any window, of %d to %d", a.asked, a.most, a.limit, bound)
+	if enough := min(a.limit/2, a.asked/8); a.most > bound || a.most < enough { // a slow machine asks for less
+		t.Errorf("at most %d in a window: want %d to %d", a.most, enough, bound)
 	}
 }
 
 // An audit keeps when permits were spent: no earlier and no later than noted.
 type audit struct {
-	start time.Time
 	mu    sync.Mutex
-	spent []spending
+	spent []soak.Spent
 }
-
-type spending struct{ after, before time.Duration }
 
 // note asks for a permit and notes when it was spent, if it was.
 func (a *audit) note(ask func() (loader.Decision, error)) error {
-	s := spending{after: time.Since(a.start)}
+	s := soak.Spent{From: time.Now(), Permits: 1}
 	d, err := ask()
-	s.before = time.Since(a.start)
+	s.To = time.Now()
 	if d.Granted {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		a.spent = append(a.spent, s)
 	}
 	return err
-}
-
-// most is how many permits some window of this length surely holds.
-func (a *audit) most(window time.Duration) (most int) {
-	slices.SortFunc(a.spent, func(x, y spending) int { return int(x.after - y.after) })
-	for i, first := range a.spent {
-		held := 0
-		for _, s := range a.spent[i:] {
-			if s.after >= first.after+window {
-				break
-			}
-			if s.before < first.after+window {
-				held++
-			}
-		}
-		most = max(most, held)
-	}
-	return most
 }

@@ -2,16 +2,10 @@ package loader
 
 import (
 	"context"
-	"hash/maphash"
 	"time"
+
+	"github.com/sluice-redis/sluice/loader/internal/wire"
 )
-
-// clock returns the time since the Ahead was made. All ages are measured with this monotonic clock.
-func (a *Ahead) clock() time.Duration { return time.Since(a.start) }
-
-func (a *Ahead) shard(subject string) *aheadShard {
-	return &a.shards[maphash.String(a.seed, subject)%aheadShards]
-}
 
 // decide answers in this process if it may, and otherwise asks Redis. It tells the observer.
 func (a *Ahead) decide(ctx context.Context, subject string, q question) (Decision, error) {
@@ -32,7 +26,7 @@ func (a *Ahead) answer(ctx context.Context, subject string, q question, seen *ob
 	case q.permits < 1:
 		return Decision{}, errNoPermits(a.Name(), "", q.permits)
 	case ctx.Err() != nil:
-		return Decision{}, failed(&sliceRingV1, ctx.Err())
+		return Decision{}, failed(wire.NameOf(&sliceRingV1), ctx.Err())
 	}
 	shard := a.shard(subject)
 	if d, here := a.decideHere(shard, subject, q.permits); here {
@@ -42,12 +36,12 @@ func (a *Ahead) answer(ctx context.Context, subject string, q question, seen *ob
 	if err != nil || q.permits > smallestLimit(a.ring.core) {
 		return a.ask(ctx, subject, q, seen, nil)
 	}
-	bounded, cancel := a.ring.limits.withTimeout(ctx, a.ring.timeout())
+	bounded, cancel := a.ring.limits.client.WithTimeout(ctx, a.ring.timeout)
 	defer cancel()
 	s, other := a.board(shard, subject, &q)
 	if other != nil { // the answer to it may say enough
 		if err := other.wait(bounded); err != nil {
-			return a.ring.fallBack(ctx, key, q, failed(&sliceRingV1, err))
+			return a.ring.fallBack(ctx, key, q, failed(wire.NameOf(&sliceRingV1), err))
 		}
 		if d, here := a.decideHere(shard, subject, q.permits); here {
 			return d, nil
@@ -117,27 +111,10 @@ func (a *Ahead) ask(
 	r.observation, r.inWait = seen, true
 	if s != nil {
 		s.flight.request = &r
-		seen.setReport(&r, s.flight.age())
-		r.call.maxGroup = 0 // a shared answer does not say what the other callers of its command have left
+		seen.setReport(q.reported, s.flight.age())
+		if r.call != nil {
+			r.call.MaxGroup = 0 // a shared answer does not say what the other callers of its command have left
+		}
 	}
 	return r.do(ctx)
-}
-
-// land ends a flight with what became of its request, and wakes the callers who wait. An observer or a hook may have
-// panicked.
-func (a *Ahead) land(s *aheadSubject) {
-	shard := a.shard(s.subject)
-	shard.mu.Lock()
-	defer shard.mu.Unlock()
-	f := s.flight
-	defer close(f.done)
-	if r := f.request; r != nil && r.call.ended && r.call.err == nil {
-		s.answered(r.limiter.decisionOf(&r.call), r.question.permits)
-	} else {
-		s.oldest = f.oldest
-		s.Lost()
-	}
-	if s.flight = nil; s.Unsent > 0 {
-		a.queueUp(s)
-	}
 }

@@ -3,30 +3,14 @@ package loader
 import (
 	"cmp"
 	"context"
-	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/sluice-redis/sluice/loader/internal/wire"
 )
 
 // maxReports is how many subjects are reported in one round trip.
 const maxReports = 4096
-
-// reportQueue is the subjects that have something to report, in the order in which they are due. A goroutine reports
-// them, while there are any. It skips those that are due later by now: they are in the queue again.
-type reportQueue struct {
-	mu      sync.Mutex
-	urgent  []dueReport // due at once
-	waiting []dueReport
-	running bool
-	closed  bool
-	wake    chan struct{} // receives a value when it should look at once
-}
-
-type dueReport struct {
-	*aheadSubject
-	at time.Duration
-}
 
 // queueUp queues a subject: it is due Every after the oldest grant, or at once if half of what may be ahead is used;
 // after a report that was lost, not before Every has passed again.
@@ -118,8 +102,8 @@ func (a *Ahead) reportUntilIdle() {
 func (a *Ahead) reportDue(due []*aheadSubject, now time.Duration) {
 	nodes := map[*redis.Client][]*aheadSubject{}
 	for _, s := range due {
-		key, _ := a.ring.key(s.subject)                            // it is one
-		node, _ := a.ring.limits.nodeOf(context.Background(), key) // without one, the report says why
+		key, _ := a.ring.key(s.subject)                                   // it is one
+		node, _ := a.ring.limits.client.NodeOf(context.Background(), key) // without one, the report says why
 		nodes[node] = append(nodes[node], s)
 	}
 	ended := make(chan struct{}, len(nodes))
@@ -127,7 +111,7 @@ func (a *Ahead) reportDue(due []*aheadSubject, now time.Duration) {
 		go func() {
 			returned := false
 			defer func() {
-				a.ring.limits.eventLog.panicked(caught(returned, recover()))
+				a.ring.limits.log.Panicked(wire.Caught(returned, recover()))
 				ended <- struct{}{}
 			}()
 			_, _ = a.report(context.Background(), subjects, now) // what is lost is in the queue again
@@ -160,7 +144,7 @@ func (a *Ahead) report(
 			busy[s] = other
 		}
 	}
-	a.ring.limits.do(ctx, reports)
+	a.ring.limits.do(ctx, reports, false)
 	for _, e := range reports {
 		err = cmp.Or(err, e.err)
 	}
@@ -179,10 +163,30 @@ func (a *Ahead) newReport(s *aheadSubject, now time.Duration) (*entry, *flight) 
 	sent := a.clock()
 	q := question{method: report, reported: s.takeOff(sent)}
 	s.retry = sent + a.every // unless it is answered
-	e := &entry{report: unreported, request: a.ring.request(s.subject, q)}
-	e.noPolicy = true
+	e := &entry{request: a.ring.request(s.subject, q)}
+	e.noFallback = true
 	s.flight.request = &e.request
 	e.observation = a.ring.watch(s.subject, q)
-	e.observation.setReport(&e.request, s.flight.age())
+	e.observation.setReport(q.reported, s.flight.age())
 	return e, nil
+}
+
+// land ends a flight with what became of its request, and wakes the callers who wait. An observer or a hook may have
+// panicked.
+func (a *Ahead) land(s *aheadSubject) {
+	shard := a.shard(s.subject)
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	f := s.flight
+	defer close(f.done)
+	r := f.request
+	if r != nil && r.asked && r.answer.Reply != nil {
+		s.answered(r.limiter.decisionOf(r.call, r.answer), r.question.permits)
+	} else {
+		s.oldest = f.oldest
+		s.Lost()
+	}
+	if s.flight = nil; s.Unsent > 0 {
+		a.queueUp(s)
+	}
 }

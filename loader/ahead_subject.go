@@ -2,6 +2,7 @@ package loader
 
 import (
 	"context"
+	"hash/maphash"
 	"strings"
 	"sync"
 	"time"
@@ -68,7 +69,7 @@ func (s *aheadSubject) answered(d Decision, permits int64) {
 	s.last = lastAnswer{d.Wait, d.ResetAfter, d.Limit, d.Now}
 	s.asked, s.denied, s.retry = s.flight.sent, 0, 0
 	if !d.Granted && d.Wait > 0 {
-		s.denied = max(permits, 1)
+		s.denied = ahead.Denied(permits)
 	}
 	if s.flight.void {
 		s.forget()
@@ -133,4 +134,41 @@ func (shard *aheadShard) add(subject string) *aheadSubject {
 	shard.subjects[s.subject] = s
 	shard.size += size
 	return s
+}
+
+// Ahead is a SliceRing that grants in this process and tells Redis later. SliceRing.Ahead makes it. Close it when the
+// program ends. It is safe for concurrent use.
+type Ahead struct {
+	ring  SliceRing // with the limits that Redis enforces
+	most  int64     // permits ahead of Redis, for each subject
+	every time.Duration
+	start time.Time // zero of clock
+	seed  maphash.Seed
+
+	counts time.Duration // how long a permit counts at most, in the widest window
+	shards [aheadShards]aheadShard
+	queue  reportQueue
+}
+
+// clock returns the time since the Ahead was made. All ages are measured with this monotonic clock.
+func (a *Ahead) clock() time.Duration { return time.Since(a.start) }
+
+func (a *Ahead) shard(subject string) *aheadShard {
+	return &a.shards[maphash.String(a.seed, subject)%aheadShards]
+}
+
+// reportQueue is the subjects that have something to report, in the order in which they are due. A goroutine reports
+// them, while there are any. It skips those that are due later by now: they are in the queue again.
+type reportQueue struct {
+	mu      sync.Mutex
+	urgent  []dueReport // due at once
+	waiting []dueReport
+	running bool
+	closed  bool
+	wake    chan struct{} // receives a value when it should look at once
+}
+
+type dueReport struct {
+	*aheadSubject
+	at time.Duration
 }

@@ -13,7 +13,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
-	"github.com/sluice-redis/sluice/internal/redistest"
+	"github.com/sluice-redis/sluice/internal/proof/redistest"
 	"github.com/sluice-redis/sluice/loader"
 )
 
@@ -170,7 +170,7 @@ func TestAheadDenies(t *testing.T) {
 	})
 }
 
-// While Redis is down, what may be ahead is granted; then the policy answers. Reports wait for Redis.
+// While Redis is down, what may be ahead is granted; then the fallback answers. Reports wait for Redis.
 func TestAheadWithoutRedis(t *testing.T) {
 	aheadOf(t, func(p *aheadTest) {
 		p.take(1, true, false)
@@ -374,7 +374,7 @@ func TestAheadOptions(t *testing.T) {
 // process is never above its limit by more than it may be ahead.
 func TestServerAheadAtOnce(t *testing.T) {
 	rdb := client(t, redistest.Start(t).Addr)
-	limits := loader.New(rdb, loader.ShareRoundTrips(), loader.Timeout(never))
+	limits := loader.New(rdb, loader.Timeout(never))
 	ring := limits.SliceRing("x", []loader.Limit{{Permits: 400, Window: time.Minute}})
 	a, err := ring.Ahead(loader.AheadOptions{Processes: 1, Error: 0.2, Every: 5 * time.Millisecond})
 	must(t, err)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"time"
 )
 
 // All asks several limiters in one round trip, and charges all of them or none: an address, an account and the whole
@@ -39,7 +38,7 @@ type All struct {
 // AllDecision is the answer of an All.
 type AllDecision struct {
 	// Decision is the decision of one part: if all granted, the one with the fewest permits remaining; otherwise the
-	// denial with the longest Wait. Degraded is true if the policy of any part decided. Its Permits is 0, and Key and
+	// denial with the longest Wait. Degraded is true if the fallback of any part decided. Its Permits is 0, and Key and
 	// ID are empty: Parts has them.
 	Decision
 
@@ -80,8 +79,8 @@ func (a *All) add(limiter Returner, subject string, q question) {
 	if err == nil && c.id != "" { // what it granted may be in use by an earlier call
 		err = c.errArgument("All", "WithID", "a ZSetLog without WithID")
 	}
-	e := &entry{report: unreported, index: len(a.entries), inAll: true}
-	if e.argumentErr = err; err == nil {
+	e := &entry{index: len(a.entries), request: request{argumentErr: err}}
+	if err == nil {
 		e.ask(c, subject, q)
 		e.argumentErr = cmp.Or(e.argumentErr, a.errTwice(e))
 	}
@@ -131,16 +130,7 @@ func (a *All) Do(ctx context.Context) (AllDecision, error) {
 	if refused := answeredHere(entries); len(refused) > 0 {
 		entries = refused
 	}
-	bounded, cancel := a.limits.withTimeout(ctx, a.limits.timeoutOf(entries))
-	defer cancel()
-	for _, e := range entries {
-		e.start(ctx)
-		defer e.abort()
-	}
-	a.limits.runTogether(bounded, entries)
-	for _, e := range entries {
-		e.finish(ctx)
-	}
+	a.limits.do(ctx, entries, true)
 	d, err := decideAll(entries)
 	if !d.Granted {
 		a.limits.giveBackAll(ctx, entries)
@@ -166,7 +156,8 @@ func (e *entry) part(d Decision) Part {
 // answeredHere returns the entries that are refused without asking a server.
 func answeredHere(entries []*entry) (refused []*entry) {
 	for _, e := range entries {
-		if e.answerHere(); e.answered {
+		e.answerHere()
+		if e.answered {
 			refused = append(refused, e)
 		}
 	}
@@ -210,24 +201,15 @@ func (d *AllDecision) markDegraded(parts []Part) {
 
 // giveBackAll gives back, in the background, what the entries of an All were granted that was not granted as a whole.
 func (l *Loader) giveBackAll(ctx context.Context, entries []*entry) {
-	var returns []*entry
+	var refunds []refund
 	for _, e := range entries {
 		if d := e.decision; e.err == nil && d.Granted && !d.Degraded {
-			returns = append(returns, e.limiter.newReturn(e.subject, d.Key, d, d.Permits))
+			refunds = append(refunds, e.limiter.newRefund(e.subject, d.Key, d, d.Permits))
 			continue
 		}
 		e.limiter.giveBackUnused(ctx, e.subject, e.question, e.decision, e.err)
 	}
-	if len(returns) > 0 {
-		l.returns.do(ctx, l, func(ctx context.Context) { l.returnTogether(ctx, returns) })
+	if len(refunds) > 0 {
+		l.returns.do(ctx, l.log, func(ctx context.Context) { l.sendRefunds(ctx, refunds) })
 	}
-}
-
-// timeoutOf returns the longest timeout of the entries.
-func (l *Loader) timeoutOf(entries []*entry) time.Duration {
-	var timeout time.Duration
-	for _, e := range entries {
-		timeout = max(timeout, e.call.timeout)
-	}
-	return cmp.Or(timeout, l.deadlines.timeout)
 }

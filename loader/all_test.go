@@ -368,7 +368,7 @@ func TestAllReturnFails(t *testing.T) {
 	wantLeft(t, limits, 2, 0, 4)
 }
 
-// TestAllDegraded has policies answer for some or all of the parts.
+// TestAllDegraded has fallbacks answer for some or all of the parts.
 func TestAllDegraded(t *testing.T) {
 	p, rdb, direct := lossy(t)
 	limits := loader.New(rdb)

@@ -87,9 +87,9 @@ func BenchmarkAhead(b *testing.B) {
 	}
 }
 
-func BenchmarkAllow(b *testing.B) { benchRing(b) }
+func BenchmarkAllow(b *testing.B) { benchRing(b, loader.WithoutSharing()) }
 
-func BenchmarkShared(b *testing.B) { benchRing(b, loader.ShareRoundTrips()) }
+func BenchmarkShared(b *testing.B) { benchRing(b) }
 
 var benchLimit = loader.PerMinute(100_000_000)
 
@@ -190,8 +190,8 @@ func BenchmarkAheadReports(b *testing.B) {
 	}
 	nothing := func() error { return nil }
 	limit := []loader.Limit{{Permits: 1_000_000, Window: time.Minute}}
-	run("single", loader.New(rdb).SliceRing("single", limit), 1, nothing)
-	run("shared", loader.New(rdb, loader.ShareRoundTrips()).SliceRing("shared", limit), 1, nothing)
+	run("single", loader.New(rdb, loader.WithoutSharing()).SliceRing("single", limit), 1, nothing)
+	run("shared", loader.New(rdb).SliceRing("shared", limit), 1, nothing)
 	for _, each := range []int{1, 3, 10} {
 		ring := loader.New(rdb).SliceRing("ahead-"+strconv.Itoa(each), limit)
 		ahead, err := ring.Ahead(loader.AheadOptions{Processes: 1, Error: 4 * float64(each) / 1_000_000})

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/sluice-redis/sluice/internal/redistest"
+	"github.com/sluice-redis/sluice/internal/proof/redistest"
 	"github.com/sluice-redis/sluice/loader"
 )
 
@@ -34,7 +34,7 @@ func answering(answer func(ctx context.Context) error) (*redis.Client, *atomic.I
 
 var errDead = errors.New("dead")
 
-// TestBreakerOpensAndCloses follows a breaker of 3 failures and 10 s.
+// TestBreakerOpensAndCloses follows a breaker of 3 failures and 10 s whose calls may take 1 s.
 func TestBreakerOpensAndCloses(t *testing.T) {
 	for _, way := range ways {
 		t.Run(way.name, func(t *testing.T) {
@@ -56,30 +56,62 @@ func TestBreakerOpensAndCloses(t *testing.T) {
 					}
 				}
 				ask(1, false)
+				time.Sleep(2 * time.Second)
 				ask(2, false)
 				ask(3, false)
-				ask(3, true)
+				ask(3, true) // three failures in 2 s
 				time.Sleep(9999 * time.Millisecond)
 				ask(3, true)
 				time.Sleep(2 * time.Millisecond)
-				ask(4, false) // the one that tries
+				ask(4, false) // the one of this pause
 				ask(4, true)
 				time.Sleep(10001 * time.Millisecond)
 				dead = false
 				ask(5, false)
 				dead = true
-				ask(6, false) // closed: failures are counted anew
+				ask(6, false) // answered: counted anew
 				ask(7, false)
-				dead = false
 				ask(8, false)
-				dead = true
-				ask(9, false)
+				ask(9, false) // many failures, but no time has passed
+				time.Sleep(999 * time.Millisecond)
 				ask(10, false)
-				ask(11, false)
-				ask(11, true)
+				time.Sleep(time.Millisecond)
+				ask(10, true)
 			})
 		})
 	}
+}
+
+// TestBreakerWaitsForTheTimeout has a limiter with a fallback, whose calls may take 100 ms, beside one of 1 s.
+func TestBreakerWaitsForTheTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rdb, asked := answering(func(ctx context.Context) error {
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		limits := loader.New(rdb)
+		impatient := limits.ListLog("x", loader.PerHour(5), loader.FailOpen())
+		patient := limits.ListLog("y", loader.PerHour(5))
+		for range 6 {
+			wantGrant(t, impatient, "s", 1)
+		}
+		if n := asked.Load(); n != 5 {
+			t.Fatalf("%d calls were sent, want 5", n)
+		}
+		if err := errOf(patient.Allow(background, "s")); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("silent for half of its timeout: %v", err)
+		}
+		const want = "breaker is open: nowhere:0 has not answered for 1.5s; the last failure: "
+		if err := errOf(patient.Allow(background, "s")); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("silent for longer: %v", err)
+		}
+		without := loader.New(rdb, loader.WithoutBreaker()).ListLog("x", loader.PerHour(5))
+		for range 10 {
+			if err := errOf(without.Allow(background, "s")); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("WithoutBreaker: %v", err)
+			}
+		}
+	})
 }
 
 // TestBreakerTriesOnce has ten callers when the pause is over: one of them tries.
@@ -89,7 +121,7 @@ func TestBreakerTriesOnce(t *testing.T) {
 			time.Sleep(time.Second)
 			return errDead
 		})
-		limits := loader.New(rdb, loader.Breaker(1, time.Minute), loader.Timeout(never))
+		limits := loader.New(rdb, loader.Breaker(1, time.Minute), loader.Timeout(2*time.Second))
 		limiter := limits.ListLog("x", loader.PerHour(5), loader.FailOpen())
 		wantGrant(t, limiter, "s", 1)
 		time.Sleep(2 * time.Minute)
@@ -151,6 +183,7 @@ func TestBreakerJudges(t *testing.T) {
 				var err error
 				for range 5 {
 					_, err = limiter.Allow(background, "s")
+					time.Sleep(time.Second)
 				}
 				if errors.Is(err, loader.ErrBreakerOpen) != test.opens {
 					t.Errorf("%v; want it open: %v", err, test.opens)
@@ -189,7 +222,7 @@ func wantNodesApart(t *testing.T, rdb redis.UniversalClient, node *redis.Client,
 	pid := pidOf(t, node)
 	for _, way := range ways {
 		t.Run(way.name, func(t *testing.T) {
-			limits := loader.New(rdb, append(way.opts, loader.Breaker(1, patient))...)
+			limits := loader.New(rdb, append(way.opts, loader.Breaker(1, patient), loader.Timeout(time.Second))...)
 			limiter := limits.ListLog("x", loader.PerHour(100))
 			for _, subject := range subjects {
 				wantGrant(t, limiter, subject, 1)
@@ -201,6 +234,7 @@ func wantNodesApart(t *testing.T, rdb redis.UniversalClient, node *redis.Client,
 			if _, err := limiter.Allow(ctx, subjects[0]); !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("the node that is stopped: %v", err)
 			}
+			time.Sleep(time.Second)
 			for range 3 {
 				for i, subject := range subjects {
 					d, err := way.ask(limits, limiter, subject)
@@ -227,7 +261,7 @@ func pidOf(t *testing.T, rdb *redis.Client) int {
 func TestNodesAbandoned(t *testing.T) {
 	m, _ := fake(t)
 	addr := m.Addr()
-	for _, opt := range []loader.Option{loader.ShareRoundTrips(), loader.Breaker(5, time.Second)} {
+	for _, opt := range []loader.Option{nil, loader.Breaker(5, time.Second)} {
 		rdb := redis.NewClusterClient(&redis.ClusterOptions{ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) {
 			time.Sleep(20 * time.Millisecond)
 			return []redis.ClusterSlot{{End: 16383, Nodes: []redis.ClusterNode{{Addr: addr}}}}, nil

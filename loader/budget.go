@@ -7,29 +7,18 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/sluice-redis/sluice/loader/internal/wire"
 )
 
 // Budget limits a cost that is known only afterwards: the tokens of a language model, the bytes of an answer. It has
-// one to eight windows at once. Reserve takes an estimate before the work, Settle corrects it to the actual cost after
-// the work, Charge adds a cost that was not reserved:
-//
-//	kept := context.WithoutCancel(ctx) // also if the customer has left
-//	d, err := tokens.Reserve(ctx, customer, id, estimate)
-//	if errors.Is(err, loader.ErrOutcomeUnknown) {
-//		_ = tokens.Charge(kept, customer, id, 0) // withdraws what may be reserved
-//	}
-//	if err != nil {
-//		return err // 503
-//	}
-//	if !d.Granted {
-//		return tooMany(d) // 429, and d.RetryAfterSeconds() is the Retry-After header
-//	}
-//	used := generate(ctx)
-//	err = tokens.Settle(kept, customer, id, used)
+// one to eight windows at once. Most callers should use Reserved, which takes an estimate before the work and settles
+// the actual cost whatever happens. Reserve, Settle and Charge are its parts, for work that ends in another process:
+// Reserve takes the estimate, Settle corrects it, Charge adds a cost that was not reserved.
 //
 // Nothing is reserved while a window is full. An actual cost may be higher than its estimate, and lift the count over
-// the limit: until enough of this debt has left the window, Reserve is denied. A debt lasts for one window at most.
-// What is reserved and never settled stays charged with its estimate.
+// the limit: until enough of this debt has left the window, Reserve is denied. A debt lasts for one window and a slice
+// at most. What is reserved and never settled stays charged with its estimate.
 //
 // An id names one request. The server side makes it, for example with crypto/rand.Text, never the end user: with an id
 // that has been granted before, Reserve grants without charging. An id has 1 to 128 bytes. Redis knows it for the time
@@ -50,9 +39,11 @@ const defaultSettleWithin = 15 * time.Minute
 // Memory is bounded by it: each request takes about 200 bytes for so long, twice that time at most.
 func SettleWithin(d time.Duration) LimiterOption {
 	return func(s *settings) {
+		s.once("SettleWithin")
 		s.requireAlgorithm("SettleWithin", &budget)
 		longest := time.Duration(budget.maxArgument("ttl")) * time.Microsecond
-		if s.idTTL = d; d < time.Millisecond || d > longest || d%time.Microsecond != 0 {
+		s.idTTL = d
+		if d < time.Millisecond || d > longest || d%time.Microsecond != 0 {
 			s.setErr(s.errArgument("SettleWithin", d, "1ms to 366 days, in whole microseconds"))
 		}
 	}
@@ -67,8 +58,6 @@ func SettleWithin(d time.Duration) LimiterOption {
 // SliceRing of its name can. Cost: nothing is sent.
 func (l *Loader) Budget(name string, windows []Limit, opts ...LimiterOption) Budget {
 	s := l.configure(&budget, name, opts)
-	s.refuseOption("MaxWait", s.maxWait != 0)
-	s.refuseOption("RememberDenials", s.denials != nil)
 	if s.idTTL == 0 {
 		s.idTTL = defaultSettleWithin
 	}
@@ -88,7 +77,7 @@ func (b Budget) With(windows ...Limit) Budget { return Budget{b.core.withWindows
 // the id is settled, it is an *ArgumentError.
 //
 // After an error the estimate may be charged: ask again, or do not do the work and call Charge with 0, which withdraws
-// the reservation even if it is still on its way. If a policy decided (Decision.Degraded), Redis may not know the id:
+// the reservation even if it is still on its way. If a fallback decided (Decision.Degraded), Redis may not know the id:
 // settle it with Charge.
 //
 // Cost: one round trip.
@@ -116,7 +105,7 @@ func (b Budget) Settle(ctx context.Context, subject, id string, actual int64) er
 }
 
 // Charge is Settle, but an id that Redis does not know is charged now. Use it for a cost that was not reserved, after a
-// reservation that a policy granted, and to withdraw a reservation of which the outcome is unknown (with 0). A
+// reservation that a fallback granted, and to withdraw a reservation of which the outcome is unknown (with 0). A
 // reservation of the id that comes later is refused. The cost is charged whatever the limits are.
 //
 // Do not use it for a reservation that may be older than SettleWithin: its estimate stays charged, and the actual cost
@@ -145,12 +134,13 @@ func (b Budget) Check() error { return b.core.Check() }
 
 var budget = algorithm{
 	name: "Budget", amount: "estimate",
-	script: &budgetV1, code: codeSliceRing, hasIDs: true, capacity: smallestLimit,
-	makeWords: budgetWords, checkID: checkBudgetID, detail: sliceRingDetail, keys: ringKeys,
+	script: &budgetV1, code: codeSliceRing, maxWindow: maxWindowSlices * maxSlice, hasIDs: true, capacity: smallestLimit,
+	setArgs: setBudgetArgs, checkID: checkBudgetID, maxPermits: maxArgument(&budgetV1, "permits"),
+	detail: sliceRingDetail, keys: ringKeys,
 }
 
-func budgetWords(c core, key string, q question) []any {
-	return c.ring.wordsOf(&budgetV1, key, c.idKey(key, q.id), c.idTTL.Microseconds(), q.permits)
+func setBudgetArgs(c core, call *wire.Call, q question) {
+	c.ring.setArgs(call, c.idKey(call.Key, q.id), c.idTTL.Microseconds(), q.permits)
 }
 
 // idKey returns the key of an id, from the key of its subject's ring.
@@ -178,7 +168,7 @@ type settlement struct {
 func (c core) settle(ctx context.Context, s settlement) error {
 	seen := c.watch(s.subject, question{method: s.method, permits: s.actual})
 	if seen != nil {
-		seen.Script = nameOf(&budgetSettleV1)
+		seen.Script = wire.NameOf(&budgetSettleV1)
 	}
 	ctx = seen.begin(ctx)
 	defer seen.abort()
@@ -204,17 +194,15 @@ func (c core) settleUntil(ctx context.Context, seen *observation, s settlement) 
 	}
 	patience := c.patience(ctx)
 	for failures := 1; ; failures++ {
-		call := c.settleCall(s)
-		call.run(ctx)
-		call.report(ctx, seen)
+		reply, err := c.limits.run(ctx, c.settleCall(s), seen)
 		switch {
-		case call.err == nil:
-			return call.reply, c.checkSettled(ctx, s, call.reply)
-		case patience.deadline.IsZero() || !mayHelp(call.err, true):
-			return nil, call.err
+		case err == nil:
+			return reply, c.checkSettled(ctx, s, reply)
+		case patience.deadline.IsZero() || !mayHelp(err, true):
+			return nil, err
 		}
 		if seen.sleep(ctx, patience.pause(failures)) != nil || patience.timeLeft() == 0 {
-			return nil, call.err
+			return nil, err
 		}
 	}
 }
@@ -227,8 +215,8 @@ func (c core) checkSettled(ctx context.Context, s settlement, reply []int64) err
 	}
 	key, _ := c.key(s.subject)
 	var known int64
-	err := c.limits.await(ctx, c.timeout(), func(ctx context.Context) (err error) {
-		known, err = c.limits.rdb.Exists(ctx, c.idKey(key, s.id)).Result()
+	err := c.limits.client.Await(ctx, c.timeout, func(ctx context.Context) (err error) {
+		known, err = c.limits.client.Redis.Exists(ctx, c.idKey(key, s.id)).Result()
 		return err
 	})
 	switch {
@@ -255,15 +243,15 @@ func (c core) checkSettlement(s settlement) error {
 }
 
 // settleCall makes the call of a settlement whose arguments are right.
-func (c core) settleCall(s settlement) call {
+func (c core) settleCall(s settlement) *wire.Call {
 	key, _ := c.key(s.subject)
-	words := c.ring.wordsOf(&budgetSettleV1, key, c.idKey(key, s.id), c.idTTL.Microseconds(), s.actual, s.unknown)
-	made := newCall(c.limits, &budgetSettleV1, words, len(budgetSettleV1.Reply))
-	made.limiter, made.id, made.timeout = c.name, s.id, c.timeout()
-	return made
+	call := c.call(&budgetSettleV1, key)
+	call.ID = s.id
+	c.ring.setArgs(call, c.idKey(key, s.id), c.idTTL.Microseconds(), s.actual, s.unknown)
+	return call
 }
 
 // ErrNotReserved is in the error of a Settle whose id Redis does not know. The id was not granted (see Charge for a
-// policy's grants), its time is over (SettleWithin), or Redis has lost it. Nothing was changed: what was reserved and
+// fallback's grants), its time is over (SettleWithin), or Redis has lost it. Nothing was changed: what was reserved and
 // is still counted stays charged with its estimate.
 var ErrNotReserved = errors.New("is not reserved")

@@ -259,8 +259,72 @@ func TestSettleRidesOutAnOutage(t *testing.T) {
 	})
 }
 
-// TestBudgetPolicies lets a policy answer for Reserve. What it granted is charged with Charge when Redis is back.
-func TestBudgetPolicies(t *testing.T) {
+// TestReserved settles whatever happens: Redis fails when it is time to, the work panics, the reply is lost, or a
+// fallback has granted.
+func TestReserved(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *miniredis.Miniredis, limits *loader.Loader) {
+		tokens := budget100(limits)
+		left := func(want int64) {
+			t.Helper()
+			must(t, limits.Flush(within(t, time.Minute)))
+			wantBudgetLeft(t, tokens, want)
+		}
+		customer, leave := context.WithCancel(background)
+		r, err := tokens.Reserved(customer, "ada", "a", 90)
+		granted(t, r.Decision, err)
+		m.SetError("LOADING it loads")
+		leave()
+		r.Used = 10
+		if err := r.Settle(); err == nil || err != r.Settle() {
+			t.Errorf("while Redis loads: %v", err)
+		}
+		if err := limits.Flush(within(t, time.Second)); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Flush while Redis loads: %v", err)
+		}
+		time.AfterFunc(5*time.Second, func() { m.SetError("") })
+		left(90)
+
+		func() {
+			defer func() { _ = recover() }()
+			r, err := tokens.Reserved(background, "ada", "b", 20)
+			defer r.Settle()
+			granted(t, r.Decision, err)
+			panic("the work")
+		}()
+		left(70)
+		wantError(t, errOf(tokens.Reserve(background, "ada", "b", 20)), // it is settled
+			`loader: budget_v1: id "b": want one that is not settled`)
+
+		r, err = tokens.Reserved(background, "ada", "c", 71)
+		if err != nil || r.Granted || r.Used != 0 || r.Settle() != nil {
+			t.Errorf("denied: %+v, %v", r, err)
+		}
+		left(70)
+		open := budget100(limits, loader.FailOpen())
+		m.SetError("LOADING it loads")
+		r, err = open.Reserved(background, "ada", "d", 30)
+		granted(t, r.Decision, err)
+		if r.Used = 20; r.Settle() == nil {
+			t.Error("settled while Redis loads")
+		}
+		time.AfterFunc(5*time.Second, func() { m.SetError("") })
+		left(50)
+		if r, err := limits.Budget("", nil).Reserved(background, "ada", "e", 1); err == nil || r.Settle() != nil {
+			t.Errorf("a budget that is wrong: %v", err)
+		}
+	})
+	_, direct := fake(t)
+	p := newProxy(t, direct.Options().Addr)
+	tokens := budget100(loader.New(client(t, p.addr)))
+	p.next(fault{dropReply: true}, fault{dropReply: true}, fault{dropReply: true}, fault{dropReply: true})
+	r, err := tokens.Reserved(background, "ada", "f", 5)
+	as[*loader.OutcomeUnknownError](t, err)
+	must(t, r.Settle())
+	wantBudgetLeft(t, tokens, 100)
+}
+
+// TestBudgetFallbacks lets a fallback answer for Reserve. What it granted is charged with Charge when Redis is back.
+func TestBudgetFallbacks(t *testing.T) {
 	limits := loader.New(unreachable(t))
 	open := budget100(limits, loader.FailOpen())
 	if d, err := open.Reserve(background, "ada", "a", 100); err != nil || !d.Granted || !d.Degraded {
@@ -279,7 +343,7 @@ func TestBudgetPolicies(t *testing.T) {
 	_, rdb := fake(t)
 	back := budget100(loader.New(rdb), loader.FailOpen())
 	if err := back.Settle(background, "ada", "a", 70); !errors.Is(err, loader.ErrNotReserved) {
-		t.Errorf("Settle of what a policy granted: %v", err)
+		t.Errorf("Settle of what a fallback granted: %v", err)
 	}
 	must(t, back.Charge(background, "ada", "a", 70))
 	wantBudgetLeft(t, back, 30)

@@ -70,10 +70,8 @@ func TestRefused(t *testing.T) {
 	}
 	log, zset := limits.ListLog("x", limit), limits.ZSetLog("x", limit)
 	burst, odd := loader.Limit{Permits: 3, Window: time.Minute, Burst: 5}, permits(1, time.Second+1)
-	open, local := loader.FailOpen(), loader.FailLocal(0.5)
 	big, bucket := limits.ListLog("x", permits(5000, hour)), limits.TokenBucket("x", permits(100, hour))
 	const (
-		two      = "FailOpen with FailLocal: want one of the two"
 		fraction = "window 1.000000001s: want whole microseconds"
 		id       = ": want 1 to 128 bytes without |"
 		maxWait  = ": want whole microseconds, 0 or more"
@@ -117,8 +115,6 @@ func TestRefused(t *testing.T) {
 		{zset.WithID(""), 1, `id ""` + id},
 		{zset.WithID("a|b"), 1, `id "a|b"` + id},
 		{zset.WithID(strings.Repeat("x", 129)), 1, `id "` + strings.Repeat("x", 129) + `"` + id},
-		{limits.GCRA("x", limit, open, local), 1, two},
-		{limits.GCRA("x", limit, local, open), 1, two},
 		{limits.TokenBucket("x", limit, loader.ClientID("")), 1, `ClientID "": want at least one character`},
 		{limits.GCRA("x", limit, loader.PerClient()), 1, "PerClient is an option of TokenBucket, not of GCRA"},
 		{ring(loader.ClientID("me"), limit), 1, "ClientID is an option of TokenBucket, not of SliceRing"},
@@ -180,10 +176,7 @@ func TestRefused(t *testing.T) {
 		t.Error(err)
 	}
 	for name, limiter := range map[string]loader.Limiter{
-		"the same policy twice": limits.GCRA("x", loader.Limit{Permits: 3, Window: time.Minute, Burst: 5}, open,
-			loader.FailOpen()),
-		"another share": limits.GCRA("x", limit, local, loader.FailLocal(1)),
-		"the next id":   zset.WithID("").WithID(strings.Repeat("x", 128)),
+		"the next id": zset.WithID("").WithID(strings.Repeat("x", 128)),
 	} {
 		if err := limiter.Check(); err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -279,7 +272,7 @@ func (hollow) Unwrap() redis.UniversalClient { return nil }
 // TestNoClient makes loaders on nothing: every call of theirs is an error, and none a panic.
 func TestNoClient(t *testing.T) {
 	options := []loader.Option{
-		loader.ShareRoundTrips(), loader.Breaker(1, time.Second),
+		loader.Breaker(1, time.Second),
 		loader.Observe(nil),
 	}
 	for name, rdb := range map[string]redis.UniversalClient{
@@ -323,10 +316,10 @@ func TestCheck(t *testing.T) {
 			"a limit":      {limits, loader.PerMinute(-3), nil, "loader: test: permits -3: want 0 or more"},
 			"an option": {limits, loader.PerMinute(3), []loader.LimiterOption{loader.MaxWait(-1)},
 				"loader: test: MaxWait -1ns: want whole microseconds, 0 or more"},
-			"the prefix": {loader.New(neverAsked(t), loader.Prefix("")), loader.PerMinute(3), nil, `loader: test: prefix ""` +
+			"the prefix": {loader.New(neverAsked(t), loader.Prefix("")), loader.PerMinute(3), nil, `loader: prefix ""` +
 				prefix},
 			"braces": {loader.New(neverAsked(t), loader.Prefix("{p}")), loader.PerMinute(3), nil,
-				`loader: test: prefix "{p}"` + prefix},
+				`loader: prefix "{p}"` + prefix},
 			"Timeout": {loader.New(neverAsked(t), loader.Timeout(-1)), loader.PerMinute(3), nil,
 				"loader: Timeout -1ns: want 1ms or more"},
 			"a short Timeout": {loader.New(neverAsked(t), loader.Timeout(time.Microsecond)), loader.PerMinute(3), nil,

@@ -13,7 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/sluice-redis/sluice"
-	"github.com/sluice-redis/sluice/internal/redistest"
+	"github.com/sluice-redis/sluice/internal/proof/redistest"
 	"github.com/sluice-redis/sluice/loader"
 )
 
@@ -315,7 +315,7 @@ func (m *moving) end() {
 }
 
 // TestSlotHalfMoved has a TokenBucket, the limiter with several keys, in a slot of which one key has moved. Redis
-// decides nothing then: the error says so, or the policy answers. Who asks while the rest arrives is granted once.
+// decides nothing then: the error says so, or the fallback answers. Who asks while the rest arrives is granted once.
 func TestSlotHalfMoved(t *testing.T) {
 	m, rdb := newMoving(t)
 	const config = "sluice:x:{%s}:tb1"
@@ -342,7 +342,7 @@ func TestSlotHalfMoved(t *testing.T) {
 					t.Errorf("%d attempts, want more", n)
 				}
 				if d, err := ask(loader.FailOpen()); err != nil || !d.Granted || !d.Degraded {
-					t.Errorf("%+v, %v; want it granted by the policy", d, err)
+					t.Errorf("%+v, %v; want it granted by the fallback", d, err)
 				}
 			})
 		}
@@ -369,7 +369,7 @@ func TestClusterClientLearnsOfAFailover(t *testing.T) {
 	promoted := real(t)
 	silent := newProxy(t, real(t).Options().Addr)
 	for name, gone := range map[string]string{"refuses connections": "127.0.0.1:1", "does not answer": silent.addr} {
-		for shared, opts := range map[string][]loader.Option{"": nil, ", round trips shared": {loader.ShareRoundTrips()}} {
+		for shared, opts := range map[string][]loader.Option{"": {loader.WithoutSharing()}, ", round trips shared": nil} {
 			t.Run(name+shared, func(t *testing.T) {
 				var master atomic.Pointer[string]
 				master.Store(&gone)

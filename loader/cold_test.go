@@ -15,8 +15,8 @@ import (
 type dialer = func(ctx context.Context, network, addr string) (net.Conn, error)
 
 // TestColdClientsAreBounded has clients that have never connected, of each kind (that of a Sentinel is a Client), and a
-// Dialer that ignores its context and does not return: calls end after 1 s, or 100 ms where a policy stands ready, and
-// nothing was sent.
+// Dialer that ignores its context and does not return: calls end after 1 s, or 100 ms where a fallback stands ready,
+// and nothing was sent.
 func TestColdClientsAreBounded(t *testing.T) {
 	for name, client := range map[string]func(dialer) redis.UniversalClient{
 		"Client": func(dial dialer) redis.UniversalClient {
@@ -37,7 +37,7 @@ func TestColdClientsAreBounded(t *testing.T) {
 					<-ended
 					return nil, errors.New("the test is over")
 				})
-				for _, opts := range [][]loader.Option{nil, {loader.ShareRoundTrips()}} {
+				for _, opts := range [][]loader.Option{{loader.WithoutSharing()}, nil} {
 					limits := loader.New(rdb, opts...)
 					bucket := limits.TokenBucket("x", loader.PerHour(5))
 					open := limits.ListLog("x", loader.PerHour(5), loader.FailOpen())

@@ -4,7 +4,10 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"time"
+
+	"github.com/sluice-redis/sluice/loader/internal/wire"
 )
 
 // Concurrency limits how many run at once: a subject has n slots, and all processes together never hold more of them.
@@ -41,11 +44,6 @@ type Concurrency struct{ limiter core }
 // Cost: nothing is sent.
 func (l *Loader) Concurrency(name string, n int64, ttl time.Duration, opts ...LimiterOption) Concurrency {
 	s := l.configure(&concurrency, name, opts)
-	s.refuseOption("RememberDenials", s.denials != nil)
-	if s.policy == "FailLocal" {
-		const text = "FailLocal is not an option of Concurrency, FailOpen is"
-		s.setErr(&ArgumentError{Limiter: name, Argument: "FailLocal", Want: "FailOpen", text: text})
-	}
 	c := Concurrency{core{settings: s, limit: Limit{Window: ttl}}}
 	return c.With(n)
 }
@@ -54,7 +52,8 @@ func (l *Loader) Concurrency(name string, n int64, ttl time.Duration, opts ...Li
 // applies at once to the slots that are held: if they are more than n, nobody gets one until enough are free, and those
 // that are held stay so. Cost: nothing is sent.
 func (c Concurrency) With(n int64) Concurrency {
-	if c.limiter.limit.Permits = n; c.limiter.settings != nil {
+	c.limiter.limit.Permits = n
+	if c.limiter.settings != nil {
 		c.limiter.limitErr = c.limiter.checkSlots()
 	}
 	return c
@@ -114,7 +113,7 @@ func (c Concurrency) Acquire(ctx context.Context, subject string) (*Slot, error)
 	seen := c.limiter.watch(subject, question{method: acquire, permits: 1})
 	observed := seen.begin(ctx)
 	defer seen.abort()
-	slot, err := c.limiter.acquire(ctx, observed, subject, seen)
+	slot, err := c.limiter.acquire(wire.NotNil(ctx), observed, subject, seen)
 	seen.end(err)
 	return slot, err
 }
@@ -145,17 +144,10 @@ func (c Concurrency) Check() error { return c.limiter.Check() }
 
 var concurrency = algorithm{
 	name: "Concurrency", script: &concurrencyV1, code: codeConcurrency, hasIDs: true, capacity: limitCapacity,
-	makeWords: concurrencyWords, keys: onlyKey,
+	setArgs: setConcurrencyArgs, maxPermits: math.MaxInt64, keys: onlyKey,
 }
 
-func concurrencyWords(c core, key string, q question) []any {
-	return c.leaseWords(key, 0, q.id)
-}
-
-// leaseWords makes the command that takes or renews a slot; with renew 1 it only renews.
-func (c core) leaseWords(key string, renew int, id string) []any {
-	return wordsOf(&concurrencyV1, 1, key, c.limit.Permits, c.limit.Window.Microseconds(), renew, id)
-}
+func setConcurrencyArgs(c core, call *wire.Call, q question) { c.setLeaseArgs(call, 0, q.id) }
 
 // checkSlots returns what is wrong with the number of slots or the ttl.
 func (c core) checkSlots() error {

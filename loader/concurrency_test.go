@@ -118,7 +118,8 @@ func withSlots(t *testing.T, test func(t *testing.T, s *slotServer), opts ...loa
 		failing.AddHook(around(s.call))
 		failing.AddHook(clock)
 		honest.AddHook(clock)
-		s.limits, s.honest = loader.New(failing, opts...), loader.New(honest)
+		s.honest = loader.New(honest)
+		s.limits = loader.New(failing, append(opts, loader.WithoutSharing())...) // a reply in a pipeline has been read
 		must(t, s.honest.Preload(background))
 		test(t, s)
 		s.fail(nil)
@@ -554,7 +555,7 @@ func TestSlotsAreRefused(t *testing.T) {
 		"loader: render: ttl 1.0000005s: want whole microseconds": limits.Concurrency("render", 1, time.Second+500),
 		"loader: render: RememberDenials is not an option of Concurrency": limits.Concurrency("render", 1, ttl,
 			loader.RememberDenials(1)),
-		"loader: render: FailLocal is not an option of Concurrency, FailOpen is": limits.Concurrency("render", 1, ttl,
+		"loader: render: FailLocal is not an option of Concurrency": limits.Concurrency("render", 1, ttl,
 			loader.FailLocal(1)),
 		"loader: bad limiter: want one that a method of Loader made": {},
 	} {
@@ -577,20 +578,21 @@ func TestSlotsAreRefused(t *testing.T) {
 	as[*loader.ArgumentError](t, errOf(none.Acquire(background, "")))
 }
 
-// TestLogOfAFailedRelease wants a release that failed to be logged as a return, with the limiter's name.
+// TestLogOfAFailedRelease wants a release that failed to be logged as a return, with the limiter's name: as given up
+// only when it is not tried again.
 func TestLogOfAFailedRelease(t *testing.T) {
 	logger, lines := newLog()
 	withSlots(t, func(t *testing.T, s *slotServer) {
-		slot := take(t, s.limits.Concurrency("render", 1, time.Minute))
+		slot := take(t, s.limits.Concurrency("render", 1, 30*time.Second))
 		s.fail(func(context.Context, redis.Cmder, func() error) error { return serverError("OOM full") })
 		if err := slot.Release(); err == nil {
 			t.Error("no error")
 		}
-		s.fail(nil)
+		const text = ` script=concurrency_release_v1 limiter=render error="loader: concurrency_release_v1: OOM full: ` +
+			`its memory is full: raise maxmemory, or find out what fills it"`
 		must(t, s.limits.Flush(background))
+		logged(t, lines, `level=WARN msg="return failed"`+text, `level=WARN msg="return given up"`+text)
 	}, loader.Logger(logger))
-	logged(t, lines, `level=WARN msg="return given up" script=concurrency_release_v1 limiter=render `+
-		`error="loader: concurrency_release_v1: OOM full"`)
 }
 
 // TestReleaseWithoutASlot defers the Release of a TryAcquire that was denied.

@@ -37,7 +37,7 @@ func TestEveryCallIsBounded(t *testing.T) {
 			must(t, err)
 			end := trouble.begin(t, tr)
 			for _, bound := range bounds {
-				for how, opts := range map[string][]loader.Option{"alone": nil, "shared": {loader.ShareRoundTrips()}} {
+				for how, opts := range map[string][]loader.Option{"alone": {loader.WithoutSharing()}, "shared": nil} {
 					limits := loader.New(tr.rdb, append(opts, bound.opts...)...)
 					calls := everyCall(t, limits)
 					calls["Reservation.Cancel"] = booked.Cancel
@@ -110,7 +110,7 @@ func (undisturbed) Err() error            { return nil }
 // TestDeadlineWithoutDone has a server that never answers: a call ends at the deadline of its context, also if that
 // does not end by itself, and else after the timeout.
 func TestDeadlineWithoutDone(t *testing.T) {
-	for how, sharing := range map[string][]loader.Option{"alone": nil, "shared": {loader.ShareRoundTrips()}} {
+	for how, sharing := range map[string][]loader.Option{"alone": {loader.WithoutSharing()}, "shared": nil} {
 		t.Run(how, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				rdb, _ := answering(func(ctx context.Context) error {
@@ -165,7 +165,7 @@ func TestSocketDeadlineFiresFirst(t *testing.T) {
 	})
 }
 
-// TestDefaultBounds has a server that never answers: calls end after 1 s, or 100 ms where a policy stands ready, less
+// TestDefaultBounds has a server that never answers: calls end after 1 s, or 100 ms where a fallback stands ready, less
 // the step of a 32nd that calls share a deadline for. Timeout sets it for both.
 func TestDefaultBounds(t *testing.T) {
 	open, local := loader.FailOpen(), loader.FailLocal(1)
@@ -175,14 +175,14 @@ func TestDefaultBounds(t *testing.T) {
 		with  []loader.LimiterOption
 		bound time.Duration
 	}{
-		{"no policy", nil, nil, time.Second},
+		{"no fallback", nil, nil, time.Second},
 		{"FailOpen", nil, []loader.LimiterOption{open}, 100 * time.Millisecond},
 		{"FailLocal", nil, []loader.LimiterOption{local}, 100 * time.Millisecond},
 		{"Timeout", []loader.Option{loader.Timeout(300 * time.Millisecond)}, nil, 300 * time.Millisecond},
 		{"Timeout, FailOpen", []loader.Option{loader.Timeout(2 * time.Second)}, []loader.LimiterOption{open},
 			2 * time.Second},
 	} {
-		for how, sharing := range map[string][]loader.Option{"alone": nil, "shared": {loader.ShareRoundTrips()}} {
+		for how, sharing := range map[string][]loader.Option{"alone": {loader.WithoutSharing()}, "shared": nil} {
 			t.Run(test.name+", "+how, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					rdb, _ := answering(func(ctx context.Context) error {

@@ -1,7 +1,6 @@
 package loader
 
 import (
-	"cmp"
 	"slices"
 	"time"
 )
@@ -45,7 +44,7 @@ type Decision struct {
 
 	// Key is the key in Redis under which granted permits are counted: see GiveBack. Of several Windows it is that of
 	// one, and each has its own. It is empty for a denial, and if Redis does not count these permits, or not yet: after a
-	// policy's decision, and if an Ahead granted them.
+	// fallback's decision, and if an Ahead granted them.
 	Key string
 
 	// ID is the request id of a grant by a ZSetLog: the id of WithID, or a random one. Other limiters have none.
@@ -58,7 +57,7 @@ type Decision struct {
 	// Ahead is true if an Ahead granted the permits, and Redis is told of them later.
 	Ahead bool
 
-	// Degraded is true if the limiter's policy decided because Redis did not: see FailOpen and FailLocal.
+	// Degraded is true if the limiter's fallback decided because Redis did not: see FailOpen and FailLocal.
 	Degraded bool
 
 	// Cause is the reason why Redis did not decide. It is nil unless Degraded.
@@ -71,7 +70,7 @@ type WindowState struct {
 	Remaining  int64         // permits that this window would grant now
 	ResetAfter time.Duration // until it is empty, at most
 	CountsFor  time.Duration // how long a permit counts in it, at most: up to a slice longer than the window
-	Key        string        // the key in Redis that has its counts; empty if a policy decided
+	Key        string        // the key in Redis that has its counts; empty if a fallback decided
 }
 
 // maxRetryAfter is the maximum of RetryAfterSeconds: 366 days.
@@ -90,51 +89,6 @@ func (d Decision) RetryAfterSeconds() int64 {
 		return 0
 	}
 	return int64((min(d.Wait, maxRetryAfter) + time.Second - 1) / time.Second)
-}
-
-// never returns the denial that no wait ends: the limit is 0, or more was asked for.
-func (c core) never() Decision {
-	d := Decision{Wait: Never, Limit: c.limit}
-	if limits := c.ring.limits; len(limits) > 0 {
-		d.Limit = slices.MinFunc(limits, func(a, b Limit) int { return cmp.Compare(a.Permits, b.Permits) })
-	}
-	return d
-}
-
-// basicDecision returns the decision in the first five integers of a reply, which are the same in all scripts.
-func basicDecision(reply []int64) Decision {
-	return Decision{
-		Granted:    reply[0] > 0,
-		Remaining:  reply[1],
-		Wait:       time.Duration(reply[2]) * time.Microsecond,
-		ResetAfter: time.Duration(reply[3]) * time.Microsecond,
-		Now:        time.UnixMicro(reply[4]),
-	}
-}
-
-// replyFields returns how many integers a reply to the limiter has.
-func (c core) replyFields() int { return minReplyFields + c.algorithm.moreFields + len(c.ring.windows) }
-
-const minReplyFields = 5
-
-// decisionOf returns the decision in the reply to a call.
-func (c core) decisionOf(call *call) Decision {
-	d := basicDecision(call.reply)
-	d.Limit = c.limit
-	if c.algorithm.detail != nil {
-		d = c.algorithm.detail(c, d, call.words[firstKey:], call.reply)
-	}
-	if call.sharedReply {
-		d.setRemaining(call.remaining)
-	}
-	return d
-}
-
-// setGrant sets what GiveBack needs to know of a grant.
-func (d *Decision) setGrant(key string, q question) {
-	if d.Granted {
-		d.Permits, d.Key, d.ID = q.permits, key, q.id
-	}
 }
 
 // setRemaining sets what remained before other callers of the same command were granted permits.
@@ -156,3 +110,5 @@ func (d Decision) later(since time.Duration) Decision {
 	}
 	return d
 }
+
+const minReplyFields = 5

@@ -96,14 +96,14 @@ func TestDecisionLimit(t *testing.T) {
 	}
 }
 
-// TestDegradedSaysWhy has a policy answer, whose decisions carry the error and the windows.
+// TestDegradedSaysWhy has a fallback answer, whose decisions carry the error and the windows.
 func TestDegradedSaysWhy(t *testing.T) {
 	windows := []loader.Limit{loader.PerMinute(4), loader.PerHour(10)}
 	unreachable := down()
 	defer func() { _ = unreachable.Close() }()
 	limits := loader.New(unreachable)
-	for name, policy := range map[string]loader.LimiterOption{"open": loader.FailOpen(), "local": loader.FailLocal(1)} {
-		d, err := limits.SliceRing("x", windows, policy).Allow(background, "s")
+	for name, fallback := range map[string]loader.LimiterOption{"open": loader.FailOpen(), "local": loader.FailLocal(1)} {
+		d, err := limits.SliceRing("x", windows, fallback).Allow(background, "s")
 		if granted(t, d, err); !d.Degraded || d.Cause == nil || errors.Is(d.Cause, loader.ErrOutcomeUnknown) {
 			t.Errorf("%s: %+v, want the error why", name, d)
 		}

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sluice-redis/sluice"
+	"github.com/sluice-redis/sluice/loader/internal/wire"
 )
 
 var (
@@ -20,22 +20,15 @@ var (
 	// ErrNotLoaded is in the error of a call whose script the server does not have and the loader may not load: the
 	// loader is PreloadedOnly, or the server refuses SCRIPT LOAD and EVAL. Run `sluice load`. With Functions it means
 	// that the server does not have the function: run `sluice load --functions`.
-	ErrNotLoaded = errors.New("script is not loaded: run `sluice load`")
+	ErrNotLoaded = wire.ErrNotLoaded
+
+	// ErrBreakerOpen is in the error of a call that was not sent, because the server did not answer the calls before it:
+	// see Breaker. Nothing was charged.
+	ErrBreakerOpen = wire.ErrBreakerOpen
 
 	// ErrOutcomeUnknown is in every *OutcomeUnknownError.
 	ErrOutcomeUnknown = errors.New("outcome unknown")
 )
-
-// errNoFunction is ErrNotLoaded for a function.
-var errNoFunction error = notLoadedFunction{}
-
-type notLoadedFunction struct{}
-
-func (notLoadedFunction) Error() string {
-	return "function is not loaded: run `sluice load --functions`"
-}
-
-func (notLoadedFunction) Is(target error) bool { return target == ErrNotLoaded }
 
 // ArgumentError says that an argument is wrong: there was no decision, and nothing was written. It comes from the
 // script (BADARG), or from the loader before anything is sent.
@@ -82,14 +75,14 @@ func (e *StateError) Error() string {
 
 // OutcomeUnknownError says that a decision was sent and no reply came, because the connection was lost or the time was
 // up. It was charged once or not at all. Asking again may charge again, except with the same ID. If it was a GiveBack
-// or a Cancel, the permits were given back once or not at all.
+// or a Cancel, the permits were given back once or not at all. What Redis refuses in a script is another error.
 type OutcomeUnknownError struct {
 	Script string   // "list_log_v1"
 	Keys   []string // the keys of the call
 	ID     string   // the request id; "" if the script takes none
 	Err    error    // why no reply came
 
-	late *lateReply // nil: no reply can come
+	late *wire.Late // nil: no reply can come
 }
 
 func (e *OutcomeUnknownError) Error() string {
@@ -156,31 +149,12 @@ func (e *NodeError) Error() string { return fmt.Sprintf("loading scripts on %s: 
 // Unwrap returns Err.
 func (e *NodeError) Unwrap() error { return e.Err }
 
-// limiterName returns the limiter's name, "" for a zero limiter.
-func (c core) limiterName() string {
-	if c.settings == nil {
-		return ""
-	}
-	return c.name
-}
-
 // errNoPermits is the error of a call for less than one permit. amount is what the caller calls them, "" for n.
 func errNoPermits(limiter, amount string, n int64) error {
 	return &ArgumentError{
 		Limiter: limiter, Argument: cmp.Or(amount, "n"), Value: strconv.FormatInt(n, 10), Want: "1 or more",
 	}
 }
-
-// checkSubject returns what is wrong with a subject. Its size is bounded because all of its keys have it.
-func checkSubject(limiter, subject string) error {
-	if size := len(subject); size < 1 || size > maxSubjectBytes {
-		value, want := fmt.Sprintf("of %d bytes", size), fmt.Sprintf("1 to %d bytes", maxSubjectBytes)
-		return &ArgumentError{Limiter: limiter, Argument: "subject", Value: value, Want: want}
-	}
-	return nil
-}
-
-const maxSubjectBytes = 65536
 
 // prefixed adds the name of the package and that of the limiter or script to an error's text.
 func prefixed(name, text string) string {
@@ -190,5 +164,39 @@ func prefixed(name, text string) string {
 	return "loader: " + name + ": " + text
 }
 
-// nameOf returns a script's name and version, "gcra_v1".
-func nameOf(script *sluice.Script) string { return strings.TrimSuffix(script.File, ".lua") }
+// publicError returns the error of a call as its caller gets it.
+func publicError(err error) error {
+	e, ok := err.(*wire.Error)
+	if !ok {
+		return err
+	}
+	switch e.Kind {
+	case wire.Unknown:
+		return &OutcomeUnknownError{Script: e.Script, Keys: e.Keys, ID: e.ID, Err: e.Err, late: e.Late}
+	case wire.BadArgument:
+		return &ArgumentError{Script: e.Script, Argument: e.Argument, Value: e.BadValue(), Want: e.Want}
+	case wire.BadState:
+		return &StateError{Script: e.Script, Keys: e.Keys, Code: e.Code, Text: e.Text}
+	}
+	return failed(e.Script, e.Err)
+}
+
+// failed is the error of a script that did not decide.
+func failed(script string, err error) error { return fmt.Errorf("loader: %s: %w", script, err) }
+
+// undecided reports whether a fallback may answer in place of an error: the arguments and the state are right, and
+// the caller did not cancel.
+func undecided(ctx context.Context, err error) bool {
+	_, argument := errors.AsType[*ArgumentError](err)
+	_, state := errors.AsType[*StateError](err)
+	return !argument && !state && !errors.Is(ctx.Err(), context.Canceled)
+}
+
+// mayHelp reports whether a retry after an error may help and cannot charge twice: nothing has run, or the call has
+// an id.
+func mayHelp(err error, ids bool) bool {
+	if errors.Is(err, ErrOutcomeUnknown) {
+		return ids
+	}
+	return wire.MayHelp(err)
+}

@@ -254,11 +254,11 @@ func ExampleListLog_GiveBack() {
 	// Output: 1 <nil>
 }
 
-// With many goroutines, decisions that are in flight together share their round trips.
-func ExampleShareRoundTrips() {
+// Goroutines whose decisions are in flight together share their round trips.
+func ExampleNew_sharing() {
 	addr, stop := server()
 	defer stop()
-	limits := loader.New(redis.NewClient(&redis.Options{Addr: addr}), loader.ShareRoundTrips())
+	limits := loader.New(redis.NewClient(&redis.Options{Addr: addr}))
 	api := limits.GCRA("api", loader.PerMinute(40))
 
 	var granted atomic.Int64

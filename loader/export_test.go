@@ -15,27 +15,16 @@ func FewestAllocations(call func()) float64 {
 	return fewest
 }
 
-// SharedRequests is how many requests are in the queues of ShareRoundTrips.
-func (l *Loader) SharedRequests() (n int) {
-	s := l.sharing
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, queue := range s.queues {
-		n += len(queue.items)
-	}
-	for _, g := range s.groups {
-		n += len(g.waiting)
-	}
-	return n
+// SharedRequests is how many requests are in the queues of shared round trips.
+func (l *Loader) SharedRequests() int {
+	callers, _ := l.client.Waiting()
+	return callers
 }
 
-// ReachAfter is how far a group reaches after so many rounds in which all were granted that it asked for.
-func ReachAfter(rounds int, max int64) int64 {
-	g := &group{maxCallers: max}
-	for range rounds {
-		g.learn(1, true)
-	}
-	return g.reach
+// SharedQueues is how many nodes have a queue.
+func (l *Loader) SharedQueues() int {
+	_, queues := l.client.Waiting()
+	return queues
 }
 
 // Queued returns how many reports wait, and whether a goroutine waits with them.

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
-	"github.com/sluice-redis/sluice/internal/redistest"
+	"github.com/sluice-redis/sluice/internal/proof/redistest"
 	"github.com/sluice-redis/sluice/loader"
 )
 
@@ -172,7 +172,7 @@ func wantError(t *testing.T, err error, want string) {
 	}
 }
 
-// wantRemaining looks at a limiter, without a policy.
+// wantRemaining looks at a limiter, without a fallback.
 func wantRemaining(t *testing.T, limiter loader.Limiter, subject string, want int64) {
 	t.Helper()
 	if d, err := limiter.Peek(background, subject); err != nil || d.Degraded || d.Remaining != want {
@@ -189,8 +189,8 @@ func within(t *testing.T, d time.Duration) context.Context {
 
 // eachMode runs a test with round trips of one call each and with shared ones.
 func eachMode(t *testing.T, test func(t *testing.T, how string, opts []loader.Option)) {
-	t.Run("alone", func(t *testing.T) { test(t, "alone", nil) })
-	t.Run("shared", func(t *testing.T) { test(t, "shared", []loader.Option{loader.ShareRoundTrips()}) })
+	t.Run("alone", func(t *testing.T) { test(t, "alone", []loader.Option{loader.WithoutSharing()}) })
+	t.Run("shared", func(t *testing.T) { test(t, "shared", nil) })
 }
 
 // unreachable is a client of an address where no server listens. It tries once.

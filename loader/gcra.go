@@ -1,5 +1,11 @@
 package loader
 
+import (
+	"cmp"
+
+	"github.com/sluice-redis/sluice/loader/internal/wire"
+)
+
 // GCRA is a smooth rate with a burst: the continuously refilled token bucket. Permits come back one by one, Window /
 // Permits apart, and up to Burst may be taken at once. Any interval of length d holds at most Burst + d * Permits /
 // Window. Its state is one small string, whatever the limit. Limit and burst go up to 10^7. The zero GCRA is not ready
@@ -20,7 +26,8 @@ func (b GCRA) With(limit Limit) GCRA { return GCRA{booker{b.with(limit)}} }
 
 var gcra = algorithm{
 	name: "GCRA", largerLimiters: "; SliceRing holds more",
-	script: &gcraV1, code: codeGCRA, canBook: true, capacity: burstCapacity, makeWords: gcraWords, keys: onlyKey,
+	script: &gcraV1, code: codeGCRA, canBook: true, hasBurst: true, capacity: burstCapacity, keys: onlyKey,
+	setArgs: setGCRAArgs, permitsAt: 3, maxPermits: maxArgument(&gcraV1, "permits"),
 }
 
 // burstCapacity is the capacity of a GCRA.
@@ -28,10 +35,11 @@ func burstCapacity(c core) int64 {
 	if c.limit.Permits == 0 {
 		return 0
 	}
-	return c.limit.burst()
+	return cmp.Or(c.limit.Burst, c.limit.Permits)
 }
 
-func gcraWords(c core, key string, q question) []any {
-	return wordsOf(&gcraV1, 1, key,
-		c.limit.Permits, c.limit.Window.Microseconds(), c.limit.burst(), q.permits, q.maxWait.Microseconds())
+func setGCRAArgs(c core, call *wire.Call, q question) {
+	call.Args = append(call.Args,
+		c.limit.Permits, c.limit.Window.Microseconds(), cmp.Or(c.limit.Burst, c.limit.Permits),
+		q.permits, q.maxWait.Microseconds())
 }

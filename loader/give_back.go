@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/sluice-redis/sluice"
+	"github.com/sluice-redis/sluice/loader/internal/wire"
 )
 
-// giveBack gives back n permits of a decision. A grant of a policy has nothing to give back, unless it has an id by
+// giveBack gives back n permits of a decision. A grant of a fallback has nothing to give back, unless it has an id by
 // which Redis knows what it may have charged before it failed.
 func (c core) giveBack(ctx context.Context, subject string, d Decision, n int64) (returned int64, err error) {
 	key, err := c.key(subject)
@@ -32,7 +32,7 @@ func (c core) giveBack(ctx context.Context, subject string, d Decision, n int64)
 	case n > d.Permits:
 		return 0, c.errArgument("n", n, "up to "+strconv.FormatInt(d.Permits, 10)+", as many as were granted")
 	}
-	return c.newReturn(subject, key, d, n).send(ctx)
+	return c.newRefund(subject, key, d, n).send(ctx)
 }
 
 // sameSubject reports whether a decision's permits are counted under a key of this limiter, in whichever windows.
@@ -44,67 +44,64 @@ func (c core) sameSubject(d Decision, key string) bool {
 	return same
 }
 
-// newReturn makes the call that gives back n permits of a grant. It may be repeated after a lost reply only if it gives
-// back everything that an id was granted.
-func (c core) newReturn(subject, key string, d Decision, n int64) *entry {
-	script, words := c.algorithm.makeReturn(c, key, d, n)
-	q := question{method: giveBack, permits: n}
-	e := &entry{request: request{limiter: c, subject: subject, question: q}, report: unreported}
-	e.observation = c.watch(subject, q)
-	e.observation.setScript(script)
-	e.call = newCall(c.limits, script, words, len(script.Reply))
-	e.call.limiter, e.call.timeout = c.name, c.timeout()
+// refund is one return of permits.
+type refund struct {
+	limiter     core
+	call        *wire.Call
+	observation *observation
+}
+
+// newRefund makes the return of n permits of a grant. It may be repeated after a lost reply only if it gives back
+// everything that an id was granted.
+func (c core) newRefund(subject, key string, d Decision, n int64) refund {
+	r := refund{limiter: c, call: c.algorithm.makeReturn(c, key, d, n)}
 	if d.Key == key && n == d.Permits {
-		e.call.id = d.ID
+		r.call.ID = d.ID
 	}
-	return e
+	r.observation = c.watch(subject, question{method: giveBack, permits: n})
+	r.observation.setScript(r.call.Script)
+	return r
 }
 
 // send sends a return by itself, and returns how many permits were given back.
-func (e *entry) send(ctx context.Context) (returned int64, err error) {
-	ctx = e.observation.begin(ctx)
-	defer e.observation.abort()
-	defer e.limiter.forgetDenials(e.call.key())
-	e.call.run(ctx)
-	return e.endReturn(ctx)
+func (r refund) send(ctx context.Context) (returned int64, err error) {
+	ctx = r.observation.begin(ctx)
+	defer r.observation.abort()
+	defer r.limiter.forgetDenials(r.call.Key)
+	answer, err := r.limiter.limits.client.Ask(ctx, r.call)
+	return r.end(ctx, answer.Reply, err)
 }
 
-// endReturn tells the observer what became of a return.
-func (e *entry) endReturn(ctx context.Context) (returned int64, err error) {
-	e.call.report(ctx, e.observation)
-	if e.call.err == nil {
-		returned = e.call.reply[0]
+// end tells the observer what became of a return.
+func (r refund) end(ctx context.Context, reply []int64, err error) (returned int64, _ error) {
+	r.observation.addCall(r.call)
+	err = r.limiter.limits.callError(ctx, r.call, err)
+	if err == nil {
+		returned = reply[0]
 	}
-	e.observation.setReturned(returned)
-	e.observation.end(e.call.err)
-	return returned, e.call.err
+	r.observation.setReturned(returned)
+	r.observation.end(err)
+	return returned, err
 }
 
-// returnTogether gives back what several limiters granted, in one round trip.
-func (l *Loader) returnTogether(ctx context.Context, returns []*entry) {
-	for _, e := range returns {
-		e.observation.begin(ctx)
-		defer e.observation.abort()
-		defer e.limiter.forgetDenials(e.call.key())
+// sendRefunds gives back what several limiters granted, in one round trip.
+func (l *Loader) sendRefunds(ctx context.Context, refunds []refund) {
+	calls := make([]*wire.Call, len(refunds))
+	for i, r := range refunds {
+		calls[i] = r.call
+		r.observation.begin(ctx)
+		defer r.observation.abort()
+		defer r.limiter.forgetDenials(r.call.Key)
 	}
-	bounded, cancel := l.withTimeout(ctx, l.timeoutOf(returns))
-	defer cancel()
-	l.runTogether(bounded, returns)
-	for _, e := range returns {
-		_, _ = e.endReturn(ctx) // the observer knows
+	for i, result := range l.client.AskAll(ctx, calls, false) {
+		_, _ = refunds[i].end(ctx, result.Reply, result.Err) // the observer knows
 	}
-}
-
-// givesBack reports whether a script gives permits back.
-func givesBack(script *sluice.Script) bool {
-	return len(script.Reply) > 0 && script.Reply[0].Name == "returned"
 }
 
 // How grants that nobody uses are given back.
 const (
 	maxReturnTries = 5                      // where a return may be repeated
 	returnPause    = 250 * time.Millisecond // before the second; then 750 ms, and so on
-	maxReplyDelay  = 30 * time.Second       // of waiting for the reply to an abandoned command
 )
 
 // giveBackUnused gives back in the background what a call was granted that is of no use to its caller; if the reply was
@@ -120,16 +117,16 @@ func (c core) giveBackUnused(ctx context.Context, subject string, q question, d 
 	lost, isLost := errors.AsType[*OutcomeUnknownError](err)
 	switch {
 	case isLost && (c.algorithm.hasIDs || lost.late != nil):
-		c.limits.returns.do(ctx, c.limits, func(ctx context.Context) { c.giveBackLost(ctx, subject, q, lost.late) })
+		c.limits.returns.do(ctx, c.limits.log, func(ctx context.Context) { c.giveBackLost(ctx, subject, q, lost.late) })
 	case d.Granted && !d.Degraded:
-		c.limits.returns.do(ctx, c.limits, func(ctx context.Context) { c.tryGiveBack(ctx, subject, d, false) })
+		c.limits.returns.do(ctx, c.limits.log, func(ctx context.Context) { c.tryGiveBack(ctx, subject, d, false) })
 	}
 }
 
 // giveBackLost waits for the reply to an abandoned command, and gives back what it granted. Without the reply only an
 // id can tell Redis what that was. late is nil if the reply cannot come.
-func (c core) giveBackLost(ctx context.Context, subject string, q question, late *lateReply) {
-	switch reply := late.wait(); {
+func (c core) giveBackLost(ctx context.Context, subject string, q question, late *wire.Late) {
+	switch reply := late.Wait(); {
 	case reply != nil:
 		d := basicDecision(reply)
 		key, _ := c.key(subject) // there was a call about it
@@ -146,31 +143,17 @@ func (c core) giveBackLost(ctx context.Context, subject string, q question, late
 // tryGiveBack gives a grant back. It tries again where that cannot give back more than was granted. If it is not known
 // whether there was a grant (maybe), the command may still arrive: then an answer of 0 is not the last one.
 func (c core) tryGiveBack(ctx context.Context, subject string, d Decision, maybe bool) {
+	var returned int64
+	var err error
 	for try := range maxReturnTries {
-		_ = sleep(ctx, returnPause<<try-returnPause)
-		returned, err := c.giveBack(ctx, subject, d, d.Permits)
+		_ = wire.Sleep(ctx, returnPause<<try-returnPause)
+		returned, err = c.giveBack(ctx, subject, d, d.Permits)
 		lost := errors.Is(err, ErrOutcomeUnknown) && !c.algorithm.hasIDs
 		if returned > 0 || err == nil && !maybe || lost || errors.Is(err, redis.ErrClosed) {
 			return
 		}
 	}
-}
-
-// lateReply is the reply to a command that its caller has abandoned.
-type lateReply struct {
-	ended <-chan struct{} // ready when the command has come to an end
-	read  func() []int64  // then: the reply, nil if there was none
-}
-
-// wait returns the reply when it is there, nil if none comes.
-func (r *lateReply) wait() []int64 {
-	if r == nil {
-		return nil
-	}
-	select {
-	case <-r.ended:
-		return r.read()
-	case <-time.After(maxReplyDelay):
-		return nil
+	if err != nil {
+		c.returnGivenUp(ctx, c.algorithm.script, err)
 	}
 }

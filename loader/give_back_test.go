@@ -94,7 +94,7 @@ func TestGiveBackWrong(t *testing.T) {
 			}
 		}
 		for name, none := range map[string]loader.Decision{
-			"a denial": {Wait: time.Second}, "a policy's": {Granted: true, Permits: 1, Degraded: true},
+			"a denial": {Wait: time.Second}, "a fallback's": {Granted: true, Permits: 1, Degraded: true},
 		} {
 			if returned, err := limiter.GiveBack(background, "s", none, 1); returned != 0 || err != nil {
 				t.Errorf("%s: %d, %v", name, returned, err)

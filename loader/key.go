@@ -1,6 +1,7 @@
 package loader
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 )
@@ -35,8 +36,8 @@ func Key(prefix, limiter, subject, state string, parts ...string) (string, error
 	if err := checkName(limiter, "state", state); err != nil {
 		return "", err
 	}
-	if err := checkSubject(limiter, subject); err != nil {
-		return "", err
+	if len(subject) < 1 || len(subject) > maxSubjectBytes {
+		return "", errSubject(limiter, subject)
 	}
 	var b strings.Builder
 	b.WriteString(prefix + ":" + limiter + ":{" + escaper.Replace(subject) + "}:" + state)
@@ -46,34 +47,13 @@ func Key(prefix, limiter, subject, state string, parts ...string) (string, error
 	return b.String(), nil
 }
 
-// key returns the subject's key, of several windows the first one's, or the error of the limiter or the subject.
-func (c core) key(subject string) (string, error) {
-	switch {
-	case c.settings == nil:
-		return "", &ArgumentError{Argument: "limiter", Want: "one that a method of Loader made"}
-	case c.err != nil:
-		return "", c.err
-	case c.limitErr != nil:
-		return "", c.limitErr
-	case c.idErr != nil:
-		return "", c.idErr
-	}
-	if err := checkSubject(c.name, subject); err != nil {
-		return "", err
-	}
-	window := ""
-	if len(c.ring.windows) > 0 {
-		window = c.ring.windows[0].tail
-	}
-	return c.head + escaper.Replace(subject) + c.tail + window, nil
-}
+// maxSubjectBytes bounds the size of a subject, because all of its keys have it.
+const maxSubjectBytes = 65536
 
-// anyWindow returns the part of a key that the limiter has in common with its copies that have other windows.
-func (c core) anyWindow(key string) string {
-	if c.algorithm.code == codeSliceRing {
-		return withoutWindow(key)
-	}
-	return key
+// errSubject is the error of a subject that is empty or too long.
+func errSubject(limiter, subject string) error {
+	value, want := fmt.Sprintf("of %d bytes", len(subject)), fmt.Sprintf("1 to %d bytes", maxSubjectBytes)
+	return &ArgumentError{Limiter: limiter, Argument: "subject", Value: value, Want: want}
 }
 
 func checkNames(prefix, limiter string) error {

@@ -3,7 +3,7 @@ package loader
 import (
 	"context"
 
-	"github.com/sluice-redis/sluice"
+	"github.com/sluice-redis/sluice/loader/internal/wire"
 )
 
 // ListLog is a sliding-window log, exact to the microsecond: any interval of one window holds at most the limit. It is
@@ -36,16 +36,16 @@ func (b ListLog) GiveBack(ctx context.Context, subject string, d Decision, n int
 var listLog = algorithm{
 	name: "ListLog", largerLimiters: "; GCRA or SliceRing hold more", largerCalls: "; GCRA or SliceRing take more",
 	script: &listLogV1, code: codeListLog, canBook: true, capacity: limitCapacity,
-	makeWords: listLogWords, keys: onlyKey, makeReturn: listLogReturn,
+	setArgs: setListLogArgs, permitsAt: 2, maxPermits: maxArgument(&listLogV1, "permits"),
+	keys: onlyKey, makeReturn: listLogReturn,
 }
 
-func listLogWords(c core, key string, q question) []any {
-	return wordsOf(&listLogV1, 1, key,
+func setListLogArgs(c core, call *wire.Call, q question) {
+	call.Args = append(call.Args,
 		c.limit.Permits, c.limit.Window.Microseconds(), q.permits, q.maxWait.Microseconds())
 }
 
 // listLogReturn finds the permits by the moment for which they were granted.
-func listLogReturn(_ core, key string, d Decision, n int64) (*sluice.Script, []any) {
-	script := &listLogReturnV1
-	return script, wordsOf(script, 1, key, d.Now.Add(d.Wait).UnixMicro(), n)
+func listLogReturn(c core, key string, d Decision, n int64) *wire.Call {
+	return c.call(&listLogReturnV1, key, d.Now.Add(d.Wait).UnixMicro(), n)
 }

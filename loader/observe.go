@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sluice-redis/sluice"
+	"github.com/sluice-redis/sluice/loader/internal/wire"
 )
 
 // Observer is told of every decision: see Observe. Its methods are called by the goroutines that ask, concurrently, and
@@ -13,7 +14,7 @@ import (
 type Observer interface {
 	// Begin is called before anything is sent, with the Event's Method, Script, Limiter, Subject and
 	// Permits. It returns the context of the decision, which must descend from ctx: End gets it, and so do the
-	// client's hooks, except in a Batch and with ShareRoundTrips.
+	// client's hooks, except in a Batch and in shared round trips.
 	Begin(ctx context.Context, e Event) context.Context
 
 	// End is called when there is an answer or an error, also if a panic of the client's hook ends the decision.
@@ -30,26 +31,6 @@ func (f ObserverFunc) Begin(ctx context.Context, _ Event) context.Context { retu
 func (f ObserverFunc) End(ctx context.Context, e Event) {
 	if f != nil {
 		f(ctx, e)
-	}
-}
-
-// Observe passes every decision to an observer. Use it for metrics and traces; module otel has an Observer for
-// OpenTelemetry. There is one Event for each call of Allow, AllowN, Peek, Wait, WaitN, Reserve, ReserveN, Report,
-// Settle, Charge, TryAcquire and Acquire, for each limiter in a Batch or an All (if denials that are known here refuse
-// an All, for these). Everything that gives permits back is a GiveBack: the method, Cancel of a reservation, a Wait
-// that ended early. Reset, SetRate, Release and the renewals of a Slot have none. It may be given several times: all
-// observers are told, in their order. Nil does nothing.
-//
-// Cost: nothing without an observer. With one, an allocation and two clock readings for each decision, and the time of
-// the observer.
-func Observe(observer Observer) Option {
-	return func(l options) {
-		switch {
-		case l.observer == nil:
-			l.observer = observer
-		case observer != nil:
-			l.observer = observers{l.observer, observer}
-		}
 	}
 }
 
@@ -110,7 +91,7 @@ type Event struct {
 	Slept   time.Duration
 
 	// Attempts is how many commands were sent: usually 1, more after failures and for a Wait that asked again, 0 if no
-	// server was asked. A command that asked for other callers too counts as 1 (ShareRoundTrips).
+	// server was asked. A command that asked for other callers too counts as 1.
 	Attempts int
 
 	// Loaded is true if the server did not have the script and it was sent.
@@ -126,19 +107,11 @@ type observation struct {
 	ended    bool
 }
 
-// watch makes the observation of one decision, nil if there is no observer.
-func (c core) watch(subject string, q question) *observation {
-	if c.settings == nil || c.limits.observer == nil {
-		return nil
-	}
-	return &observation{observer: c.limits.observer, Event: Event{
-		Method: q.method, Script: nameOf(c.algorithm.script), Limiter: c.name, Subject: subject,
-		Permits: q.amount(), Reported: q.reported,
-	}}
-}
-
 // begin calls Observer.Begin, and returns the context of the decision.
 func (o *observation) begin(ctx context.Context) context.Context {
+	if ctx == nil {
+		ctx = wire.NilContext
+	}
 	if o == nil {
 		return ctx
 	}
@@ -183,14 +156,14 @@ func (o *observation) setDecision(d Decision) {
 // setScript sets the script of a call that does not run the limiter's own.
 func (o *observation) setScript(script *sluice.Script) {
 	if o != nil {
-		o.Script = nameOf(script)
+		o.Script = wire.NameOf(script)
 	}
 }
 
 // setReport sets what a request of an Ahead charges besides, and how old it is.
-func (o *observation) setReport(r *request, age time.Duration) {
-	if o != nil && r.question.reported > 0 {
-		o.Reported, o.ReportAge = r.question.reported, age
+func (o *observation) setReport(reported int64, age time.Duration) {
+	if o != nil && reported > 0 {
+		o.Reported, o.ReportAge = reported, age
 	}
 }
 
@@ -207,25 +180,20 @@ func (o *observation) setReturned(permits int64) {
 }
 
 // addCall adds a call's figures to the event.
-func (o *observation) addCall(c *call) {
+func (o *observation) addCall(c *wire.Call) {
 	if o != nil {
-		o.Attempts += c.sent
-		o.Loaded = o.Loaded || c.reloads > 0 || c.source
+		o.Attempts += c.Sent
+		o.Loaded = o.Loaded || c.Loaded
 	}
 }
 
 // sleep sleeps, and adds the time to Slept.
 func (o *observation) sleep(ctx context.Context, d time.Duration) error {
 	if o == nil {
-		return sleep(ctx, d)
+		return wire.Sleep(ctx, d)
 	}
 	started := time.Now()
-	err := sleep(ctx, d)
+	err := wire.Sleep(ctx, d)
 	o.addSlept(time.Since(started))
 	return err
-}
-
-// decides reports whether a script's reply is a decision.
-func decides(script *sluice.Script) bool {
-	return len(script.Reply) > 0 && script.Reply[0].Name == "granted"
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/sluice-redis/sluice/loader/internal/wire"
 )
 
 // answering is a client that answers every decision at once, without a server.
@@ -21,7 +22,7 @@ func (a answers) DialHook(next redis.DialHook) redis.DialHook { return next }
 
 func (a answers) ProcessHook(redis.ProcessHook) redis.ProcessHook {
 	return func(_ context.Context, cmd redis.Cmder) error {
-		cmd.(*command).SetVal(a.granted)
+		cmd.(*wire.Command).SetVal(a.granted)
 		return nil
 	}
 }

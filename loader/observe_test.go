@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
@@ -196,21 +197,24 @@ func TestObserverOfLocalAnswers(t *testing.T) {
 
 // TestObserverOfPolicy has a limiter answer for a server that is not asked for long.
 func TestObserverOfPolicy(t *testing.T) {
-	w := &watcher{t: t}
-	rdb := failing(serverError("LOADING"))
-	defer func() { _ = rdb.Close() }()
-	limits := loader.New(rdb, loader.Observe(w), loader.Breaker(1, time.Hour))
-	log := limits.ListLog("x", loader.PerSecond(1), loader.FailOpen(), loader.RememberDenials(9))
-	must(t, errOf(log.Allow(background, "s")))
-	must(t, errOf(log.Allow(background, "s")))
-	batch := limits.Batch()
-	batch.Allow(log, "s")
-	must(t, errOf(batch.Do(background)))
-	for i, attempts := range []int{1, 0, 0} {
-		if e := w.events[i]; e.Attempts != attempts || !e.Decision.Granted || !e.Decision.Degraded || e.Err != nil {
-			t.Errorf("%+v; want %d attempts, and a grant of the policy", e, attempts)
+	synctest.Test(t, func(t *testing.T) {
+		w := &watcher{t: t}
+		rdb := failing(serverError("LOADING"))
+		defer func() { _ = rdb.Close() }()
+		limits := loader.New(rdb, loader.Observe(w), loader.Breaker(1, time.Hour), loader.Timeout(4*time.Millisecond))
+		log := limits.ListLog("x", loader.PerSecond(1), loader.FailOpen(), loader.RememberDenials(9))
+		must(t, errOf(log.Allow(background, "s")))
+		time.Sleep(4 * time.Millisecond)
+		must(t, errOf(log.Allow(background, "s")))
+		batch := limits.Batch()
+		batch.Allow(log, "s")
+		must(t, errOf(batch.Do(background)))
+		for i, attempts := range []int{1, 0, 0} {
+			if e := w.events[i]; e.Attempts != attempts || !e.Decision.Granted || !e.Decision.Degraded || e.Err != nil {
+				t.Errorf("%+v; want %d attempts, and a grant of the fallback", e, attempts)
+			}
 		}
-	}
+	})
 }
 
 // TestObserverOfAttempts has a server that lacks the script, and then is busy once.

@@ -56,7 +56,7 @@ var askings = map[string]func(l *loader.Loader) func(ctx context.Context, subjec
 // process goes on, and the same subject is decided as soon as the hook does not panic any more.
 func TestHookPanics(t *testing.T) {
 	for how, opts := range map[string][]loader.Option{
-		"alone": {loader.Breaker(5, time.Minute)}, "shared": {loader.Breaker(5, time.Minute), loader.ShareRoundTrips()},
+		"alone": {loader.Breaker(5, time.Minute), loader.WithoutSharing()}, "shared": {loader.Breaker(5, time.Minute)},
 	} {
 		for way, make := range askings {
 			t.Run(how+" "+way, func(t *testing.T) {
@@ -106,22 +106,24 @@ func TestHookPanics(t *testing.T) {
 	}
 }
 
-// TestHookPanicsInTheProbe has the only call that a half-open breaker lets through panic: the next one tries.
+// TestHookPanicsInTheProbe has the only call that an open breaker lets through panic: the next one tries.
 func TestHookPanicsInTheProbe(t *testing.T) {
 	var answer func() error
 	rdb := client(t, "nowhere:0")
 	rdb.AddHook(answers("", func() error { return answer() }))
-	limits := loader.New(rdb, loader.Breaker(1, 20*time.Millisecond))
+	limits := loader.New(rdb, loader.Breaker(1, 20*time.Millisecond), loader.Timeout(time.Millisecond))
 	limiter := limits.ListLog("x", loader.PerHour(5))
 	answer = func() error { return errDead }
-	_, _ = limiter.Allow(background, "s")
+	for !errors.Is(errOf(limiter.Allow(background, "s")), loader.ErrBreakerOpen) {
+		time.Sleep(time.Millisecond)
+	}
 	answer = func() error { panic("the probe panics") }
 	await(t, func() (raised bool) {
 		defer func() { raised = recover() != nil }()
 		_, _ = limiter.Allow(background, "s")
 		return false
 	})
-	answer = func() error { return errors.New("ERR it answers") }
+	answer = func() error { return serverError("BADSTATE no") }
 	await(t, func() bool { return !errors.Is(errOf(limiter.Allow(background, "s")), loader.ErrBreakerOpen) })
 }
 
@@ -141,19 +143,22 @@ func (h panicsOn) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// TestHandlerPanicsInTheProbe has the handler panic that is told of the half-open breaker: its call is not lost.
+// TestHandlerPanicsInTheProbe has the handler panic that logs the end of an outage: all calls are sent again.
 func TestHandlerPanicsInTheProbe(t *testing.T) {
 	var answer func() error
 	rdb := client(t, "nowhere:0")
 	rdb.AddHook(answers("", func() error { return answer() }))
 	var left atomic.Bool
 	left.Store(true)
-	logger := slog.New(panicsOn{slog.DiscardHandler, "breaker half-open", &left})
-	limits := loader.New(rdb, loader.Breaker(1, 20*time.Millisecond), loader.Logger(logger))
+	logger := slog.New(panicsOn{slog.DiscardHandler, "breaker closed", &left})
+	limits := loader.New(rdb, loader.Breaker(1, 20*time.Millisecond), loader.Logger(logger),
+		loader.Timeout(time.Millisecond))
 	limiter := limits.ListLog("x", loader.PerHour(5))
 	answer = func() error { return errDead }
-	_, _ = limiter.Allow(background, "s")
-	answer = func() error { return errors.New("ERR it answers") }
+	for !errors.Is(errOf(limiter.Allow(background, "s")), loader.ErrBreakerOpen) {
+		time.Sleep(time.Millisecond)
+	}
+	answer = func() error { return serverError("BADSTATE no") }
 	await(t, func() bool {
 		defer func() { _ = recover() }()
 		_, _ = limiter.Allow(background, "s")

@@ -39,10 +39,11 @@ func ExampleFailOpen() {
 	// false false true
 }
 
-// After two failures in a row Redis is left alone, for a minute at a time.
+// If Redis has answered nobody for 50 ms, and two calls have failed, it is asked once a minute.
 func ExampleBreaker() {
 	addr, stop := server()
-	limits := loader.New(redis.NewClient(&redis.Options{Addr: addr}), loader.Breaker(2, time.Minute))
+	limits := loader.New(redis.NewClient(&redis.Options{Addr: addr}),
+		loader.Timeout(50*time.Millisecond), loader.Breaker(2, time.Minute))
 	stop()
 
 	var err error

@@ -4,16 +4,17 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"strconv"
+	"slices"
 	"time"
+
+	"github.com/sluice-redis/sluice/loader/internal/wire"
 )
 
 // request is one decision, from the question to the answer. Its steps are:
 //
 //	start    tells the observer; answers at once if an argument is wrong, the limit is 0 or a denial is cached
-//	call     runs the script: see call.run
-//	finish   caches a denial, lets the policy answer after a failure, tells the observer
+//	ask      runs the script: see wire.Call
+//	finish   caches a denial, lets the fallback answer after a failure, tells the observer
 //
 // A single call makes one step after the other: see do. A Batch makes each step for all of its requests.
 type request struct {
@@ -23,13 +24,15 @@ type request struct {
 	observation *observation // nil: no observer
 	inWait      bool         // a WaitN made it, which tells the observer itself
 
-	call        call
-	argumentErr error // the question cannot be asked
-	noPolicy    bool  // no policy answers: the context had ended before it was asked, or nobody waits for the answer
-	considered  bool  // whether it is answered without the server
+	call        *wire.Call // nil: the limit is 0, or an argument is wrong
+	argumentErr error      // the question cannot be asked
+	noFallback  bool       // the context had ended before it was asked, or nobody waits for the answer
+	considered  bool       // whether it is answered without the server
 	answered    bool
 	pending     *pendingDenial // nil: denials are not cached
 
+	asked    bool // there is an answer or an error
+	answer   wire.Answer
 	decision Decision
 	err      error
 }
@@ -43,9 +46,6 @@ type question struct {
 	id       string
 }
 
-// amount returns how many permits the question is about.
-func (q question) amount() int64 { return cmp.Or(q.permits, q.reported) }
-
 // Methods: the one that asks for no permits, the one that books, the one that returns permits, and the one that charges
 // permits in any case.
 const (
@@ -58,90 +58,62 @@ const (
 // decide asks for one decision.
 func (c core) decide(ctx context.Context, subject string, q question) (Decision, error) {
 	r := c.request(subject, q)
-	r.observation = c.watch(subject, q)
+	if c.settings != nil && c.limits.observer != nil {
+		r.observation = c.watch(subject, q)
+	}
 	return r.do(ctx)
+}
+
+// request makes the request of a question about a subject. It has no call if the limit is 0 or an argument is wrong.
+func (c core) request(subject string, q question) request {
+	r := request{limiter: c, subject: subject, question: q}
+	key, err := c.key(subject)
+	if err != nil {
+		r.argumentErr = err
+		return r
+	}
+	capacity, err := c.check(q)
+	if err != nil || capacity == 0 {
+		r.argumentErr = err
+		return r
+	}
+	k := c.algorithm
+	r.call = c.limits.client.NewCall(k.script, key, minReplyFields+k.moreFields+len(c.ring.windows))
+	r.call.Limiter, r.call.Timeout = c.name, c.timeout
+	r.call.Looks = q.permits == 0 && q.reported == 0
+	switch {
+	case k.hasIDs:
+		r.call.ID = q.id
+	case q.permits > 0 && q.maxWait == 0 && q.reported == 0:
+		r.call.AllowGroup(q.permits, k.permitsAt, capacity)
+	}
+	k.setArgs(c, r.call, q)
+	return r
 }
 
 // do makes all steps of a request that is sent by itself.
 func (r *request) do(ctx context.Context) (Decision, error) {
 	ctx = r.start(ctx)
-	defer r.abort()
+	if r.observation != nil && !r.inWait {
+		defer r.observation.abort()
+	}
 	if !r.answered {
-		r.call.run(ctx)
+		r.answer, r.err = r.limiter.limits.client.Ask(ctx, r.call)
+		r.asked = true
 	}
 	r.finish(ctx)
 	return r.decision, r.err
 }
 
-// request makes the request of a question about a subject.
-func (c core) request(subject string, q question) request {
-	r := request{limiter: c, subject: subject, question: q}
-	r.argumentErr = r.makeCall()
-	return r
-}
-
-// makeCall checks the question, and makes the call that decides. It makes none if the limit is 0.
-func (r *request) makeCall() error {
-	c, q := r.limiter, r.question
-	key, err := c.key(r.subject)
-	if err != nil {
-		return err
-	}
-	if err := c.checkQuestion(q); err != nil {
-		return err
-	}
-	capacity := c.algorithm.capacity(c)
-	if capacity == 0 {
-		return nil
-	}
-	if err := c.errTooMany(q, capacity); err != nil {
-		return err
-	}
-	r.call = newCall(c.limits, c.algorithm.script, c.algorithm.makeWords(c, key, q), c.replyFields())
-	r.call.limiter, r.call.timeout = c.name, c.timeout()
-	switch {
-	case c.algorithm.hasIDs:
-		r.call.id = q.id
-	case q.permits > 0 && q.maxWait == 0 && q.reported == 0:
-		r.call.allowGroup(q.permits, capacity)
-	}
-	return nil
-}
-
-// checkQuestion returns what is wrong with a question, apart from the upper bound of its permits.
-func (c core) checkQuestion(q question) error {
-	switch most := sliceRing.maxArgument("reported"); {
-	case q.reported < 0 || q.reported > most:
-		return c.errArgument("n", q.reported, "0 to "+strconv.FormatInt(most, 10))
-	case q.method == peek, q.method == report:
-		return nil
-	case q.permits < 1:
-		return errNoPermits(c.name, c.algorithm.amount, q.permits)
-	case c.algorithm.checkID == nil:
-		return nil
-	}
-	return c.algorithm.checkID(c.settings, q.id)
-}
-
-// errTooMany is the error of a question for more permits than could ever be granted, nil for other questions.
-func (c core) errTooMany(q question, capacity int64) error {
-	aCall, why := c.algorithm.maxArgument("permits"), ""
-	if aCall < capacity {
-		capacity, why = aCall, " of one call to a "+c.algorithm.name+c.algorithm.largerCalls
-	}
-	if q.permits <= capacity {
-		return nil
-	}
-	return fmt.Errorf("loader: %s: %s(%s=%d) %w %d%s", c.name, q.method, cmp.Or(c.algorithm.amount, "n"), q.permits,
-		ErrExceedsLimit, capacity, why)
-}
-
 // start tells the observer, and answers if no server has to be asked. It returns the context of the decision.
 func (r *request) start(ctx context.Context) context.Context {
-	if !r.inWait {
+	if ctx == nil {
+		ctx = wire.NilContext
+	}
+	if r.observation != nil && !r.inWait {
 		ctx = r.observation.begin(ctx)
 	}
-	r.noPolicy = r.noPolicy || ctx.Err() != nil
+	r.noFallback = r.noFallback || ctx.Err() != nil
 	r.answerHere()
 	return ctx
 }
@@ -154,18 +126,17 @@ func (r *request) answerHere() {
 	r.considered = true
 	switch {
 	case r.argumentErr != nil:
-		if r.err, r.answered = r.argumentErr, true; errors.Is(r.err, ErrExceedsLimit) {
+		r.err, r.answered = r.argumentErr, true
+		if errors.Is(r.err, ErrExceedsLimit) {
 			r.decision = r.limiter.never()
 		}
-	case r.call.script == nil:
+	case r.call == nil:
 		r.decision, r.answered = r.limiter.never(), true
-	case r.question.method == report:
-		return
-	default:
-		r.decision, r.answered = r.limiter.denials.recall(r.limiter, r.call.key(), r.question)
-	}
-	if !r.answered {
-		r.pending = r.limiter.denials.newPending(r.limiter, r.call.key(), r.question)
+	case r.limiter.denials != nil:
+		r.decision, r.answered = r.limiter.denials.recall(r.limiter, r.call.Key, r.question)
+		if !r.answered {
+			r.pending = r.limiter.denials.newPending(r.limiter, r.call.Key, r.question)
+		}
 	}
 }
 
@@ -174,39 +145,106 @@ func (r *request) finish(ctx context.Context) {
 	if !r.answered {
 		r.takeOutcome(ctx)
 	}
-	r.observation.setDecision(r.decision)
+	if r.observation == nil {
+		return
+	}
+	if !r.answered {
+		r.observation.addCall(r.call)
+	}
+	r.observation.Decision = r.decision
 	if !r.inWait {
 		r.observation.end(r.err)
 	}
 }
 
-// takeOutcome makes the decision from the call's reply, or lets the policy decide.
+// takeOutcome makes the decision from the call's reply, or lets the fallback decide.
 func (r *request) takeOutcome(ctx context.Context) {
-	r.call.report(ctx, r.observation)
-	if r.err = r.call.err; r.err == nil {
-		r.decision = r.limiter.decisionOf(&r.call)
-		if r.question.reported > 0 {
-			r.observation.setOver(r.limiter.ring.over(r.call.reply))
+	if r.err != nil {
+		r.err = r.limiter.limits.callError(ctx, r.call, r.err)
+	} else {
+		r.decision = r.limiter.decisionOf(r.call, r.answer)
+		if r.question.reported > 0 || r.question.method == report {
+			r.judgeReport()
 		}
-		if r.question.method == report {
-			if r.decision.Granted = r.limiter.ring.over(r.call.reply) == 0; r.decision.Granted {
-				r.decision.Wait = 0 // that of a look
-			}
-			return
+		q := &r.question
+		if r.decision.Granted && q.permits > 0 {
+			r.decision.Permits, r.decision.Key, r.decision.ID = q.permits, r.call.Key, q.id
 		}
-		r.decision.setGrant(r.call.key(), r.question)
 	}
-	r.pending.save(r.decision, r.err)
-	if r.err != nil && !r.noPolicy {
+	if r.pending != nil {
+		r.pending.save(r.decision, r.err)
+	}
+	if r.err != nil && !r.noFallback {
 		q := r.question
-		q.permits = q.amount()
-		r.decision, r.err = r.limiter.fallBack(ctx, r.call.key(), q, r.err)
+		q.permits = cmp.Or(q.permits, q.reported)
+		r.decision, r.err = r.limiter.fallBack(ctx, r.call.Key, q, r.err)
 	}
 }
 
-// abort tells the observer of a panic, if there was one. It is for deferred functions.
-func (r *request) abort() {
-	if !r.inWait {
-		r.observation.abort()
+// watch makes the observation of one decision, nil if there is no observer.
+func (c core) watch(subject string, q question) *observation {
+	if c.settings == nil || c.limits.observer == nil {
+		return nil
+	}
+	return &observation{observer: c.limits.observer, Event: Event{
+		Method: q.method, Script: c.scriptName, Limiter: c.name, Subject: subject,
+		Permits: cmp.Or(q.permits, q.reported), Reported: q.reported,
+	}}
+}
+
+// run asks one question that is no decision.
+func (l *Loader) run(ctx context.Context, call *wire.Call, seen *observation) ([]int64, error) {
+	answer, err := l.client.Ask(wire.NotNil(ctx), call)
+	seen.addCall(call)
+	return answer.Reply, l.callError(ctx, call, err)
+}
+
+// callError returns the error of a call as its caller gets it, and logs it.
+func (l *Loader) callError(ctx context.Context, call *wire.Call, err error) error {
+	if err == nil {
+		return nil
+	}
+	err = publicError(err)
+	l.callFailed(ctx, call, err)
+	return err
+}
+
+// decisionOf returns the decision in the reply to a call.
+func (c core) decisionOf(call *wire.Call, answer wire.Answer) Decision {
+	d := basicDecision(answer.Reply)
+	d.Limit = c.limit
+	if c.algorithm.detail != nil {
+		d = c.algorithm.detail(c, d, call, answer.Reply)
+	}
+	if answer.Shared {
+		d.setRemaining(answer.Remaining)
+	}
+	return d
+}
+
+// setGrant sets what GiveBack needs to know of a grant.
+func (d *Decision) setGrant(key string, q question) {
+	if d.Granted {
+		d.Permits, d.Key, d.ID = q.permits, key, q.id
+	}
+}
+
+// never returns the denial that no wait ends: the limit is 0, or more was asked for.
+func (c core) never() Decision {
+	d := Decision{Wait: Never, Limit: c.limit}
+	if limits := c.ring.limits; len(limits) > 0 {
+		d.Limit = slices.MinFunc(limits, func(a, b Limit) int { return cmp.Compare(a.Permits, b.Permits) })
+	}
+	return d
+}
+
+// basicDecision returns the decision in the first five integers of a reply, which are the same in all scripts.
+func basicDecision(reply []int64) Decision {
+	return Decision{
+		Granted:    reply[0] > 0,
+		Remaining:  reply[1],
+		Wait:       time.Duration(reply[2]) * time.Microsecond,
+		ResetAfter: time.Duration(reply[3]) * time.Microsecond,
+		Now:        time.UnixMicro(reply[4]),
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync/atomic"
 	"time"
+
+	"github.com/sluice-redis/sluice/loader/internal/wire"
 )
 
 // Reservation is a booking that Reserve has made, or could not make: ask OK first.
@@ -81,7 +83,7 @@ func (r *Reservation) Wait(ctx context.Context) error {
 			Limiter: r.limiter.limiterName(), Permits: r.n, Wait: r.decision.Wait, MaxWait: r.limiter.maxAhead(),
 		}
 	}
-	return sleep(ctx, r.Delay())
+	return wire.Sleep(ctx, r.Delay())
 }
 
 // Cancel gives the permits back. Use it if they will not be needed after all. Later bookings keep their times: only

@@ -177,7 +177,7 @@ func withFirstCallers(t *testing.T, line func(t *testing.T, s *heldServer, c *gr
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s, rdb := newHeldServer()
-		limits := loader.New(rdb, loader.ShareRoundTrips(), loader.Timeout(never))
+		limits := loader.New(rdb, loader.Timeout(never))
 		line(t, s, &groupCallers{limiter: limits.GCRA("x", loader.PerMinute(1000))})
 	})
 }
@@ -275,7 +275,7 @@ func TestGroupWithinTheScript(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, rdb := newHeldServer()
 		s.permitsAt = 6
-		c := &groupCallers{limiter: loader.New(rdb, loader.ShareRoundTrips()).ListLog("x", loader.PerMinute(100_000))}
+		c := &groupCallers{limiter: loader.New(rdb).ListLog("x", loader.PerMinute(100_000))}
 		defer s.occupy(c.limiter)()
 		c.come(background, 1, 400)
 		first := s.asks(t, 400)
@@ -359,7 +359,7 @@ func TestGroupDeadlines(t *testing.T) {
 func TestGroupTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, rdb := newHeldServer()
-		limits := loader.New(rdb, loader.ShareRoundTrips(), loader.Timeout(2*time.Second))
+		limits := loader.New(rdb, loader.Timeout(2*time.Second))
 		c := &groupCallers{limiter: limits.GCRA("x", loader.PerMinute(1000))}
 		c.come(background, 1, 1)
 		first := s.asks(t, 1)
@@ -403,7 +403,7 @@ func TestGroupsAreApart(t *testing.T) {
 // TestGroupOfOneID has the same request asked for many times at once: it is one.
 func TestGroupOfOneID(t *testing.T) {
 	_, rdb := fake(t)
-	limiter := loader.New(rdb, loader.ShareRoundTrips()).ZSetLog("x", loader.PerMinute(5)).WithID("a")
+	limiter := loader.New(rdb).ZSetLog("x", loader.PerMinute(5)).WithID("a")
 	var all sync.WaitGroup
 	for range 20 {
 		all.Go(func() {
@@ -445,7 +445,7 @@ func TestGroupAnswersAsSingles(t *testing.T) {
 				})
 				patience := loader.Timeout(never) // a busy machine is slow
 				singly := m.make(loader.New(rdb, patience), loader.PerMinute(c.limit))
-				together := m.make(loader.New(rdb, patience, loader.ShareRoundTrips()), loader.PerMinute(c.limit))
+				together := m.make(loader.New(rdb, patience), loader.PerMinute(c.limit))
 				singles := make([]string, 100)
 				for i := range singles {
 					singles[i] = answerTo(t, singly, c.permits)
@@ -488,12 +488,12 @@ func groupable() []making {
 	return slices.DeleteFunc(slices.Clone(makers), func(m making) bool { return m.name == "ZSetLog" })
 }
 
-// TestGroupIsSeen has a command fail for many under a policy, and one leave: observer and log are told.
+// TestGroupIsSeen has a command fail for many under a fallback, and one leave: observer and log are told.
 func TestGroupIsSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, rdb := newHeldServer()
 		w, log := &watcher{t: t}, &strings.Builder{}
-		limits := loader.New(rdb, loader.ShareRoundTrips(), loader.Observe(w), loader.Timeout(2*time.Hour),
+		limits := loader.New(rdb, loader.Observe(w), loader.Timeout(2*time.Hour),
 			loader.Logger(slog.New(slog.NewTextHandler(log, nil))))
 		c := &groupCallers{limiter: limits.GCRA("x", loader.PerMinute(1000), loader.FailOpen())}
 		defer s.occupy(c.limiter)()
@@ -526,13 +526,4 @@ func TestGroupIsSeen(t *testing.T) {
 			t.Errorf("want the lost reply in the log, not that a caller left:\n%s", log)
 		}
 	})
-}
-
-// TestReachDoesNotOverflow has a group be granted all that it asks for, round after round.
-func TestReachDoesNotOverflow(t *testing.T) {
-	for rounds := range 200 {
-		if reach := loader.ReachAfter(rounds, 1_000_000_000); reach < 0 || rounds > 40 && reach < 1_000_000_000 {
-			t.Fatalf("after %d rounds it reaches for %d", rounds, reach)
-		}
-	}
 }

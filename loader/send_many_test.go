@@ -228,7 +228,7 @@ func TestManyBounds(t *testing.T) {
 // Reports for several subjects in one pipeline go as one command if their amounts are equal, and else by themselves.
 func TestManyReports(t *testing.T) {
 	each(t, func(t *testing.T, rdb *redis.Client) {
-		limits := loader.New(rdb, loader.Timeout(never), loader.ShareRoundTrips())
+		limits := loader.New(rdb, loader.Timeout(never))
 		must(t, limits.Preload(background))
 		sent, onTheWay, release := watchScripts(rdb), make(chan bool, 99), make(chan bool)
 		rdb.AddHook(around(func(_ context.Context, _ []redis.Cmder, send func() error) error {
@@ -374,7 +374,7 @@ func TestManyCallerLeaves(t *testing.T) {
 			}
 			return nil
 		}))
-		limiter := loader.New(rdb, loader.Timeout(never), loader.ShareRoundTrips()).GCRA("x", loader.PerMinute(5))
+		limiter := loader.New(rdb, loader.Timeout(never)).GCRA("x", loader.PerMinute(5))
 		ctx, leave := context.WithCancel(background)
 		var done atomic.Int64
 		come(limiter, &done, "a", "b") // both pipelines are on their way

@@ -12,7 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/sluice-redis/sluice"
-	"github.com/sluice-redis/sluice/internal/redistest"
+	"github.com/sluice-redis/sluice/internal/proof/redistest"
 	"github.com/sluice-redis/sluice/loader"
 )
 
@@ -188,7 +188,8 @@ func TestWrappedNodesAreApart(t *testing.T) {
 	})
 	t.Cleanup(func() { _ = ring.Close() })
 	subjects := subjectsByShard(t, ring)
-	log := loader.New(open{opaque{ring, new(atomic.Int64)}}, loader.Breaker(1, time.Hour)).ListLog("x", loader.PerHour(9))
+	log := loader.New(open{opaque{ring, new(atomic.Int64)}}, loader.Breaker(1, time.Hour),
+		loader.Timeout(time.Second)).ListLog("x", loader.PerHour(9))
 	for range 2 {
 		wantGrant(t, log, subjects[up], 1)
 		_, err := log.Allow(background, subjects["127.0.0.1:1"])
@@ -196,6 +197,7 @@ func TestWrappedNodesAreApart(t *testing.T) {
 			t.Error("a shard that is down has answered")
 		}
 	}
+	time.Sleep(time.Second)
 	if _, err := log.Allow(background, subjects["127.0.0.1:1"]); !errors.Is(err, loader.ErrBreakerOpen) {
 		t.Errorf("the breaker of the shard that is down: %v", err)
 	}

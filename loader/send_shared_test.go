@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/sluice-redis/sluice/internal/redistest"
+	"github.com/sluice-redis/sluice/internal/proof/redistest"
 	"github.com/sluice-redis/sluice/loader"
 )
 
@@ -37,11 +37,11 @@ func keysOf(subjects ...string) []string {
 	return keys
 }
 
-// TestShareRoundTrips has callers come while two round trips are on their way: they share the next.
-func TestShareRoundTrips(t *testing.T) {
+// TestSharedRoundTrips has callers come while two round trips are on their way: they share the next.
+func TestSharedRoundTrips(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, rdb := newHeldServer()
-		limiter := loader.New(rdb, loader.ShareRoundTrips()).GCRA("x", loader.PerMinute(5))
+		limiter := loader.New(rdb).GCRA("x", loader.PerMinute(5))
 		var done atomic.Int64
 		come(limiter, &done, "a", "b")
 		first, second := s.next(), s.next()
@@ -79,7 +79,7 @@ func TestShareRoundTrips(t *testing.T) {
 func TestSharedAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, rdb := newHeldServer()
-		limits := loader.New(rdb, loader.ShareRoundTrips())
+		limits := loader.New(rdb)
 		limiter := limits.GCRA("x", loader.PerMinute(5))
 		var done atomic.Int64
 		come(limiter, &done, "a", "b")
@@ -116,7 +116,7 @@ func TestSharedAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, rdb := newHeldServer()
 		rdb.Options().ContextTimeoutEnabled = true
-		limiter := loader.New(rdb, loader.ShareRoundTrips(), loader.Timeout(never)).GCRA("x", loader.PerMinute(5))
+		limiter := loader.New(rdb, loader.Timeout(never)).GCRA("x", loader.PerMinute(5))
 		ctx, leave := context.WithCancel(context.WithValue(background, s, "mine"))
 		errs := make(chan error, 2)
 		for _, subject := range []string{"a", "b"} {
@@ -142,7 +142,7 @@ func TestSharedAlone(t *testing.T) {
 func TestSharedPipelinesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, rdb := newHeldServer()
-		limiter := loader.New(rdb, loader.ShareRoundTrips()).GCRA("x", loader.PerMinute(5))
+		limiter := loader.New(rdb).GCRA("x", loader.PerMinute(5))
 		var done atomic.Int64
 		const many = 600
 		for i := range many {
@@ -166,7 +166,7 @@ func TestSharedPipelinesAreBounded(t *testing.T) {
 func TestSharedContextEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, rdb := newHeldServer()
-		limits := loader.New(rdb, loader.ShareRoundTrips(), loader.Timeout(never))
+		limits := loader.New(rdb, loader.Timeout(never))
 		limiter := limits.GCRA("x", loader.PerMinute(5))
 		ctx := within(t, time.Second)
 		var done atomic.Int64
@@ -216,7 +216,7 @@ func TestSharedContextEnds(t *testing.T) {
 func TestSharedPipelineFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, rdb := newHeldServer()
-		limiter := loader.New(rdb, loader.ShareRoundTrips()).GCRA("x", loader.PerMinute(5))
+		limiter := loader.New(rdb).GCRA("x", loader.PerMinute(5))
 		var done atomic.Int64
 		come(limiter, &done, "a", "b")
 		first, other := s.next(), s.next()
@@ -240,7 +240,7 @@ func TestSharedPipelineFails(t *testing.T) {
 // TestSharedLostReplies loses round trips of many callers: none is charged twice.
 func TestSharedLostReplies(t *testing.T) {
 	p, rdb, direct := lossy(t)
-	limits := loader.New(rdb, loader.ShareRoundTrips())
+	limits := loader.New(rdb)
 	const callers = 20
 	lose := func(limiter loader.Limiter) (grants, unknown int64) {
 		var granted, lost atomic.Int64
@@ -281,7 +281,7 @@ func TestSharedNodesAreApart(t *testing.T) {
 	for _, addr := range servers {
 		must(t, loader.New(client(t, addr)).Preload(background))
 	}
-	limits := loader.New(ring, loader.ShareRoundTrips(), loader.Timeout(never))
+	limits := loader.New(ring, loader.Timeout(never))
 	log := limits.ListLog("x", loader.PerHour(5))
 	var on [2][]string
 	for i := range 40 {
@@ -320,7 +320,7 @@ func TestSharedQueueIsBounded(t *testing.T) {
 	opt.ContextTimeoutEnabled = true
 	rdb := clientOf(t, opt)
 	must(t, loader.New(rdb, loader.Timeout(never)).Preload(background))
-	limits := loader.New(rdb, loader.ShareRoundTrips(), loader.Timeout(50*time.Millisecond))
+	limits := loader.New(rdb, loader.Timeout(50*time.Millisecond))
 	limiter := limits.GCRA("x", loader.PerHour(1000))
 	before := runtime.NumGoroutine()
 	proxy.Swallow()
@@ -338,4 +338,17 @@ func TestSharedQueueIsBounded(t *testing.T) {
 	proxy.Pass()
 	await(t, func() bool { return errOf(limiter.Allow(background, "s")) == nil })
 	await(t, func() bool { return runtime.NumGoroutine() < before+20 }) // the proxy has some for each connection
+}
+
+// TestSharingForgetsNodes: in a cluster they come and go.
+func TestSharingForgetsNodes(t *testing.T) {
+	rdb := redis.NewRing(&redis.RingOptions{
+		Addrs: map[string]string{"a": "127.0.0.1:1"}, DialerRetries: 1, MaxRetries: -1, HeartbeatFrequency: time.Minute,
+	})
+	defer func() { _ = rdb.Close() }()
+	limits := loader.New(rdb)
+	if _, err := limits.GCRA("x", loader.PerMinute(1)).Allow(context.Background(), "s"); err == nil {
+		t.Fatal("there is a server")
+	}
+	redistest.Await(t, "no queue is left", func() bool { return limits.SharedQueues() == 0 })
 }

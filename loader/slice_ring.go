@@ -6,10 +6,9 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
-	"github.com/sluice-redis/sluice"
+	"github.com/sluice-redis/sluice/loader/internal/wire"
 )
 
 // SliceRing limits with one to eight windows at once: "1000 a minute and 20000 an hour". A permit is granted by all
@@ -73,29 +72,38 @@ func (r SliceRing) GiveBack(ctx context.Context, subject string, d Decision, n i
 // A report is sent once. After an *OutcomeUnknownError it is not known whether it was counted: to send it again may
 // count it twice. RememberDenials has no say. Cost: one round trip.
 func (r SliceRing) Report(ctx context.Context, subject string, n int64) (Decision, error) {
-	return r.decide(ctx, subject, question{method: report, reported: n})
+	q := question{method: report, reported: n}
+	made := r.request(subject, q)
+	if largest := sliceRing.maxArgument("reported"); made.argumentErr == nil && (n < 0 || n > largest) {
+		made.argumentErr = r.errArgument("n", n, "0 to "+strconv.FormatInt(largest, 10))
+	}
+	made.observation = r.watch(subject, q)
+	return made.do(ctx)
 }
 
-// over returns by how much the fullest window is above its limit.
-func (r ring) over(reply []int64) (permits int64) {
-	for i, w := range r.windows {
-		permits = max(permits, reply[minReplyFields+i]-w.limit)
+// judgeReport completes the decision of a question that charges permits in any case.
+func (r *request) judgeReport() {
+	over := r.limiter.ring.over(r.answer.Reply)
+	if r.question.reported > 0 {
+		r.observation.setOver(over)
 	}
-	return permits
+	if r.question.method == report {
+		r.decision.Granted = over == 0
+		if r.decision.Granted {
+			r.decision.Wait = 0 // that of a look
+		}
+	}
 }
 
 var sliceRing = algorithm{
 	name:   "SliceRing",
-	script: &sliceRingV1, code: codeSliceRing, capacity: smallestLimit,
-	makeWords: sliceRingWords, detail: sliceRingDetail, keys: ringKeys, makeReturn: sliceRingReturn,
-}
-
-func sliceRingWords(c core, key string, q question) []any {
-	return c.ring.wordsOf(&sliceRingV1, key, "", q.permits, q.reported)
+	script: &sliceRingV1, code: codeSliceRing, maxWindow: maxWindowSlices * maxSlice, capacity: smallestLimit,
+	setArgs: setSliceRingArgs, maxPermits: maxArgument(&sliceRingV1, "permits"),
+	detail: sliceRingDetail, keys: ringKeys, makeReturn: sliceRingReturn,
 }
 
 // sliceRingReturn finds the permits by the time of the decision, in the windows that it was made by.
-func sliceRingReturn(_ core, _ string, d Decision, n int64) (*sluice.Script, []any) {
+func sliceRingReturn(c core, _ string, d Decision, n int64) *wire.Call {
 	windows := d.Windows
 	if len(windows) == 0 {
 		windows = []WindowState{{Key: d.Key}}
@@ -104,112 +112,9 @@ func sliceRingReturn(_ core, _ string, d Decision, n int64) (*sluice.Script, []a
 	for _, w := range windows {
 		grant.windows = append(grant.windows, windowOf(w.Key))
 	}
-	return &sliceRingReturnV1, grant.wordsOf(&sliceRingReturnV1, windows[0].Key, "", d.Now.UnixMicro(), n)
-}
-
-// ring is the windows of a SliceRing, in the caller's order.
-type ring struct {
-	limits  []Limit
-	windows []ringWindow // what the script is asked for
-}
-
-// ringWindow is one window of a ring: so many slices, of so many microseconds each, hold at most limit permits.
-type ringWindow struct {
-	slice, size, limit int64
-	tail               string // of its key: ":<slice>x<size>"
-}
-
-// windowOf returns the window of a key, without a limit. A number that is none is 0, which the scripts refuse.
-func windowOf(key string) (w ringWindow) {
-	w.tail = key[len(withoutWindow(key)):]
-	slice, size, _ := strings.Cut(strings.TrimPrefix(w.tail, ":"), "x")
-	w.slice, _ = strconv.ParseInt(slice, 10, 64)
-	w.size, _ = strconv.ParseInt(size, 10, 64)
-	return w
-}
-
-// withoutWindow returns the part of a ring's key that is the same for all windows.
-func withoutWindow(key string) string { return key[:max(strings.LastIndexByte(key, ':'), 0)] }
-
-// ringKeys returns the keys of all windows. The first one is known.
-func ringKeys(c core, key string) []string {
-	keys := []string{key}
-	for _, w := range c.ring.windows[1:] {
-		keys = append(keys, withoutWindow(key)+w.tail)
-	}
-	return keys
-}
-
-// countsFor returns how long a permit counts, at most.
-func (w ringWindow) countsFor() time.Duration {
-	return time.Duration(w.slice*w.size) * time.Microsecond
-}
-
-// wordsOf makes the command of a script that takes the windows as its first keys and its last arguments. key is that of
-// the first window, id what comes behind the last one, if anything.
-func (r ring) wordsOf(script *sluice.Script, key, id string, args ...any) []any {
-	words := make([]any, 0, firstKey+1+len(args)+4*len(r.windows))
-	words = append(words, "evalsha", script.SHA1, 0, key)
-	for _, w := range r.windows[1:] {
-		words = append(words, withoutWindow(key)+w.tail)
-	}
-	if id != "" {
-		words = append(words, id)
-	}
-	words[keyCountAt] = len(words) - firstKey
-	words = append(words, args...)
-	hasLimits := script.Args[len(script.Args)-1].Name == "limit_i"
-	for _, w := range r.windows {
-		words = append(words, w.slice, w.size)
-		if hasLimits {
-			words = append(words, w.limit)
-		}
-	}
-	return words
-}
-
-// sliceRingDetail adds the state of the windows to a decision, from the counts in the reply.
-func sliceRingDetail(c core, d Decision, keys []any, reply []int64) Decision {
-	return c.describe(d, func(i int, state *WindowState) {
-		w, count := c.ring.windows[i], reply[minReplyFields+i]
-		if count > 0 { // what it counts has been granted by now
-			now := d.Now.UnixMicro()
-			state.ResetAfter = min(d.ResetAfter, time.Duration(now-now%w.slice+w.size*w.slice-now)*time.Microsecond)
-		}
-		state.Remaining = max(w.limit-count, 0)
-		state.Key, _ = keys[i].(string)
-	})
-}
-
-// describe adds the limit to a decision and, if there are several windows, the state of each, tightest first.
-func (c core) describe(d Decision, setState func(i int, state *WindowState)) Decision {
-	d.Limit = c.limit
-	switch len(c.ring.limits) {
-	case 0:
-		return d
-	case 1:
-		d.Limit, d.CountsFor = c.ring.limits[0], c.ring.windows[0].countsFor()
-		return d
-	}
-	d.Windows = make([]WindowState, len(c.ring.limits))
-	for i, limit := range c.ring.limits {
-		d.Windows[i] = WindowState{Limit: limit, CountsFor: c.ring.windows[i].countsFor()}
-		setState(i, &d.Windows[i])
-	}
-	slices.SortStableFunc(d.Windows, func(a, b WindowState) int {
-		return cmp.Or(cmp.Compare(a.Remaining, b.Remaining), cmp.Compare(b.ResetAfter, a.ResetAfter))
-	})
-	d.Limit, d.CountsFor = d.Windows[0].Limit, d.Windows[0].CountsFor
-	return d
-}
-
-// smallestLimit is the capacity of a SliceRing.
-func smallestLimit(c core) int64 {
-	smallest := c.ring.windows[0].limit
-	for _, w := range c.ring.windows[1:] {
-		smallest = min(smallest, w.limit)
-	}
-	return smallest
+	call := c.call(&sliceRingReturnV1, windows[0].Key)
+	grant.setArgs(call, "", d.Now.UnixMicro(), n)
+	return call
 }
 
 // withWindows returns the ring with these windows.
@@ -224,7 +129,7 @@ func (c core) withWindows(limits []Limit) core {
 		}
 		return c
 	}
-	if limits, c.limitErr = c.strictLimits(limits); c.limitErr != nil {
+	if limits, c.limitErr = c.enforcedLimits(limits); c.limitErr != nil {
 		return c
 	}
 	before := c.ring.windows
@@ -249,19 +154,6 @@ func (c core) withWindows(limits []Limit) core {
 	return c
 }
 
-// indexIn returns which of some windows has the same slices, -1 if there is none.
-func (w ringWindow) indexIn(windows []ringWindow) int {
-	return slices.IndexFunc(windows, func(v ringWindow) bool { return v.slice == w.slice && v.size == w.size })
-}
-
-// tailFrom returns the tail of a window's key: that of the same one among some windows, if it is there.
-func (w ringWindow) tailFrom(windows []ringWindow) string {
-	if i := w.indexIn(windows); i >= 0 {
-		return windows[i].tail
-	}
-	return ":" + strconv.FormatInt(w.slice, 10) + "x" + strconv.FormatInt(w.size, 10)
-}
-
 // window returns how a limit is counted: by the slices that cover its window, and one more, because the current slice
 // is never a whole one.
 func (s *settings) window(limit Limit) (w ringWindow, err error) {
@@ -280,15 +172,38 @@ func (s *settings) window(limit Limit) (w ringWindow, err error) {
 		}
 		return w, s.errArgument("window", limit.Window, want)
 	}
-	covering := min(divideUp(limit.Window, slice), maxWindowSlices)
-	return ringWindow{slice: slice.Microseconds(), size: covering + 1, limit: limit.Permits}, nil
+	size := min(divideUp(limit.Window, slice), maxWindowSlices) + 1
+	return ringWindow{
+		slice: slice.Microseconds(), size: size, limit: limit.Permits, counts: time.Duration(size) * slice,
+	}, nil
 }
-
-// divideUp returns d / length, rounded up.
-func divideUp(d, length time.Duration) int64 { return int64((d + length - 1) / length) }
 
 // sliceOf returns the default length of a slice.
 func sliceOf(window time.Duration) time.Duration {
 	us := divideUp(window, slicesPerWindow*time.Microsecond)
 	return min(max(time.Duration(us)*time.Microsecond, minSlice), maxSlice)
+}
+
+// Slice sets the length of the slices of a SliceRing or a Budget, for all windows: 1 ms to 24 h, in whole microseconds.
+// It must not be longer than the shortest window, nor shorter than a 999th of the longest. See Loader.SliceRing for the
+// default.
+func Slice(d time.Duration) LimiterOption {
+	return func(s *settings) {
+		s.once("Slice")
+		if s.algorithm.code != codeSliceRing { // a Budget has slices too
+			s.requireAlgorithm("Slice", &sliceRing)
+		}
+		s.slice = d
+		if d < minSlice || d > maxSlice || d%time.Microsecond != 0 {
+			s.setErr(s.errArgument("Slice", d, "1ms to 24h, in whole microseconds"))
+		}
+	}
+}
+
+// enforcedLimits returns the limits that Redis enforces.
+func (s *settings) enforcedLimits(limits []Limit) ([]Limit, error) {
+	if s.enforced == nil {
+		return limits, nil
+	}
+	return s.enforced(limits)
 }

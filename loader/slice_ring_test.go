@@ -177,7 +177,7 @@ func TestReport(t *testing.T) {
 func TestReportsTogether(t *testing.T) {
 	const subjects, each = 40, 25
 	rdb := real(t)
-	limits := loader.New(rdb, loader.ShareRoundTrips(), loader.Timeout(never))
+	limits := loader.New(rdb, loader.Timeout(never))
 	ring := limits.SliceRing("x", []loader.Limit{permits(3, time.Minute)})
 	var wg sync.WaitGroup
 	for i := range subjects * each {

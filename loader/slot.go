@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/sluice-redis/sluice"
+	"github.com/sluice-redis/sluice/loader/internal/wire"
 )
 
 // Slot is one of the slots of a Concurrency, which its caller holds until Release, or until it is lost. It is safe for
@@ -146,7 +146,7 @@ func (s *Slot) end(cause *SlotLostError) *SlotLostError {
 	lost := s.lost
 	s.mu.Unlock()
 	if ended && cause != nil {
-		s.lease.limits.eventLog.slotLost(s.ctx, cause)
+		s.lease.limits.slotLost(s.ctx, cause)
 	}
 	return lost
 }
@@ -186,7 +186,7 @@ func (s *Slot) expire() {
 	lost := s.lease.lostError(failure)
 	s.endLocked(lost)
 	s.mu.Unlock()
-	s.lease.limits.eventLog.slotLost(s.ctx, lost)
+	s.lease.limits.slotLost(s.ctx, lost)
 	s.lease.releaseUnknown(s.ctx, failure)
 }
 
@@ -194,7 +194,7 @@ func (s *Slot) expire() {
 func (s *Slot) renew() {
 	sent, held, err, returned := time.Now(), false, errPanicked, false
 	defer func() {
-		s.lease.limits.eventLog.panicked(caught(returned, recover()))
+		s.lease.limits.log.Panicked(wire.Caught(returned, recover()))
 		s.renewed(sent, held, err)
 	}()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), s.timeLeft()/2)
@@ -245,26 +245,22 @@ func jitter(d time.Duration) time.Duration { return d/2 + rand.N(max(d/2, 1)) }
 
 // renew renews the lease, and reports whether it was live.
 func (l slotLease) renew(ctx context.Context) (held bool, err error) {
-	return l.run(ctx, &concurrencyV1, l.leaseWords(l.key, 1, l.id))
+	call := l.call(&concurrencyV1, l.key)
+	call.Fields = 1
+	l.setLeaseArgs(call, 1, l.id)
+	reply, err := l.limits.run(ctx, call, nil)
+	return err == nil && reply[0] == 1, err
 }
 
 // release ends the lease, if it is live. Callers who wait for a slot in this process take notice.
 func (l slotLease) release(ctx context.Context) error {
-	script := &concurrencyReleaseV1
-	_, err := l.run(context.WithoutCancel(ctx), script, wordsOf(script, 1, l.key, l.id))
+	call := l.call(&concurrencyReleaseV1, l.key, l.id)
+	call.ID = l.id
+	_, err := l.limits.run(context.WithoutCancel(ctx), call, nil)
 	if err == nil {
 		l.limits.slotQueues.released(l.key)
 	}
 	return err
-}
-
-// run runs a script, and reports whether the first integer of its reply is 1.
-func (l slotLease) run(ctx context.Context, script *sluice.Script, words []any) (bool, error) {
-	c := newCall(l.limits, script, words, 1)
-	c.limiter, c.timeout = l.name, l.timeout()
-	c.run(ctx)
-	c.report(ctx, nil)
-	return c.err == nil && c.reply[0] == 1, c.err
 }
 
 // releaseUnknown releases in the background what a call may have taken or renewed whose outcome is unknown.
@@ -277,21 +273,31 @@ func (l slotLease) releaseUnknown(ctx context.Context, err error) {
 // releaseLater releases in the background, and tries for a ttl. If it is unknown whether there is a lease (maybe), it
 // waits for the end of the command, which the release might overtake, and releases several times, because the server
 // may still have to run it, or a repeat of it.
-func (l slotLease) releaseLater(ctx context.Context, maybe bool, late *lateReply) {
+func (l slotLease) releaseLater(ctx context.Context, maybe bool, late *wire.Late) {
 	until := time.Now().Add(l.limit.Window)
-	l.limits.returns.do(ctx, l.limits, func(ctx context.Context) {
-		late.wait()
+	l.limits.returns.do(ctx, l.limits.log, func(ctx context.Context) {
+		late.Wait()
 		answers := 0
 		for pause := time.Duration(0); ; pause = returnPause {
-			_ = sleep(ctx, pause)
+			_ = wire.Sleep(ctx, pause)
 			err := l.release(ctx)
 			if err == nil {
 				answers++
 			}
 			done := answers == maxReturnTries || answers > 0 && !maybe
-			if done || errors.Is(err, redis.ErrClosed) || time.Now().After(until) {
+			late := time.Now().After(until)
+			if late && err != nil {
+				l.returnGivenUp(ctx, &concurrencyReleaseV1, err)
+			}
+			if done || late || errors.Is(err, redis.ErrClosed) {
 				return
 			}
 		}
 	})
+}
+
+// setLeaseArgs asks for a slot; with renew 1 only for another ttl of one.
+func (c core) setLeaseArgs(call *wire.Call, renew int, id string) {
+	call.ID = id
+	call.Args = append(call.Args, c.limit.Permits, c.limit.Window.Microseconds(), renew, id)
 }

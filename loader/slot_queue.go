@@ -49,6 +49,9 @@ const (
 	yielded         // a slot was left to other processes for long enough
 )
 
+// minPoll is the shortest pause before the first caller in a queue asks again.
+const minPoll = 20 * time.Millisecond
+
 // How slots are left to other processes.
 const (
 	minYieldEvery = 4

@@ -1,15 +1,9 @@
 package loader
 
 import (
-	"context"
-	"runtime"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/alicebob/miniredis/v2"
-	"github.com/redis/go-redis/v9"
 )
 
 // asks takes the turn of a caller who has to ask now.
@@ -67,45 +61,6 @@ func TestQueuesDoNotDelayOthers(t *testing.T) {
 	p.leave(false)
 	if _, there := all.byKey.Load("k"); there {
 		t.Error("a queue without callers is kept")
-	}
-}
-
-// BenchmarkAcquireEnds has the context of 100,000 callers end who wait for a slot. It reports how long it takes until
-// all have returned, and how long the first slot of another subject takes meanwhile.
-func BenchmarkAcquireEnds(b *testing.B) {
-	const callers = 100_000
-	rdb := redis.NewClient(&redis.Options{Addr: miniredis.RunT(b).Addr()})
-	defer func() { _ = rdb.Close() }()
-	render := New(rdb).Concurrency("render", 1, time.Hour)
-	for range b.N {
-		slot, _, err := render.TryAcquire(context.Background(), "busy")
-		if err != nil || slot == nil {
-			b.Fatal(slot, err)
-		}
-		ctx, cancel := context.WithCancel(context.Background())
-		var all sync.WaitGroup
-		for range callers {
-			all.Go(func() { _, _ = render.Acquire(ctx, "busy") })
-		}
-		last := render.limiter.limits.slotQueues.join(slot.lease.key, 1)
-		for waiting := 0; waiting <= callers; runtime.Gosched() {
-			last.queue.of.mu.Lock()
-			waiting = last.queue.places.Len()
-			last.queue.of.mu.Unlock()
-		}
-		began := time.Now()
-		cancel()
-		other, err := render.Acquire(context.Background(), "other")
-		if err != nil || other.Release() != nil {
-			b.Fatal(err)
-		}
-		b.ReportMetric(float64(time.Since(began).Milliseconds()), "ms/other")
-		all.Wait()
-		b.ReportMetric(float64(time.Since(began).Milliseconds()), "ms/all")
-		last.leave(false)
-		if err := slot.Release(); err != nil {
-			b.Fatal(err)
-		}
 	}
 }
 

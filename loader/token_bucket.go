@@ -3,6 +3,8 @@ package loader
 import (
 	"context"
 	"time"
+
+	"github.com/sluice-redis/sluice/loader/internal/wire"
 )
 
 // TokenBucket is a limiter whose rate is stored in Redis: SetRate changes it for every process at once. The limit
@@ -45,26 +47,27 @@ func (b TokenBucket) SetRate(ctx context.Context, subject string, limit Limit) e
 		return err
 	}
 	defer b.forgetDenials(key)
-	set := newCall(b.limits, &tokenBucketSetV1, wordsOf(&tokenBucketSetV1, 1, key,
-		limit.Permits, limit.Window.Microseconds(), b.scope()), len(tokenBucketSetV1.Reply))
-	set.run(ctx)
-	set.report(ctx, nil)
-	return set.err
+	set := b.limits.client.NewCall(&tokenBucketSetV1, key, len(tokenBucketSetV1.Reply))
+	set.Args = append(set.Args, limit.Permits, limit.Window.Microseconds(), b.scope())
+	_, err = b.limits.run(ctx, set, nil)
+	return err
 }
 
 var tokenBucket = algorithm{
 	name: "TokenBucket", largerLimiters: "; GCRA or SliceRing hold more", largerCalls: "; GCRA or SliceRing take more",
 	script: &tokenBucketV1, code: codeTokenBucket, canBook: true, capacity: storedCapacity,
-	makeWords: tokenBucketWords, moreFields: 2, detail: tokenBucketDetail, keys: permitKeys,
+	setArgs: setTokenBucketArgs, permitsAt: 3, maxPermits: maxArgument(&tokenBucketV1, "permits"), moreFields: 2,
+	detail: tokenBucketDetail, keys: permitKeys,
 }
 
-func tokenBucketWords(c core, key string, q question) []any {
-	return wordsOf(&tokenBucketV1, 3, key, key+":all", key+":by:"+escaper.Replace(c.clientID),
+func setTokenBucketArgs(c core, call *wire.Call, q question) {
+	call.Keys = permitKeys(c, call.Key)
+	call.Args = append(call.Args,
 		c.limit.Permits, c.limit.Window.Microseconds(), c.scope(), q.permits, q.maxWait.Microseconds())
 }
 
 // tokenBucketDetail adds the stored limit, which is at the end of the reply.
-func tokenBucketDetail(_ core, d Decision, _ []any, reply []int64) Decision {
+func tokenBucketDetail(_ core, d Decision, _ *wire.Call, reply []int64) Decision {
 	d.Limit = Limit{Permits: reply[minReplyFields], Window: time.Duration(reply[minReplyFields+1]) * time.Microsecond}
 	return d
 }
@@ -80,4 +83,27 @@ func (s *settings) scope() int64 {
 		return 1
 	}
 	return 0
+}
+
+// ClientID names the client whose permits a TokenBucket counts, if each client has the rate for itself (PerClient). The
+// default is a random id for each Loader.
+func ClientID(id string) LimiterOption {
+	return func(s *settings) {
+		s.once("ClientID")
+		s.requireAlgorithm("ClientID", &tokenBucket)
+		s.clientID = id
+		if id == "" {
+			s.setErr(s.errArgument("ClientID", `""`, "at least one character"))
+		}
+	}
+}
+
+// PerClient gives each client of a TokenBucket the whole rate for itself. The default is that all clients share it. A
+// scope that is stored in Redis takes precedence.
+func PerClient() LimiterOption {
+	return func(s *settings) {
+		s.once("PerClient")
+		s.requireAlgorithm("PerClient", &tokenBucket)
+		s.perClient = true
+	}
 }

@@ -32,16 +32,14 @@ func (c core) WaitN(ctx context.Context, subject string, n int64) error {
 	return err
 }
 
-// waitHere is WaitN for a limiter that decides in this process. It gives nothing back.
+// waitHere is WaitN for a limiter that may decide in this process.
 func (c core) waitHere(
 	ctx context.Context, subject string, n int64, seen *observation,
 	decide func(context.Context, string, question) (Decision, error),
 ) error {
-	w := c.waiter(ctx, subject, n, seen, func(ctx context.Context, q question) (Decision, error) {
+	return c.waiter(ctx, subject, n, seen, func(ctx context.Context, q question) (Decision, error) {
 		return decide(ctx, subject, q)
-	})
-	w.noReturn = true
-	return w.run(ctx)
+	}).run(ctx)
 }
 
 // waiter is one call of WaitN.
@@ -54,7 +52,6 @@ type waiter struct {
 	observation *observation
 	ask         func(context.Context, question) (Decision, error)
 
-	noReturn bool                 // nothing is given back
 	failures int                  // in a row
 	lost     *OutcomeUnknownError // of a call that may have booked
 }
@@ -121,9 +118,9 @@ func (w *waiter) sleepUntil(ctx context.Context, d Decision) (over bool, err err
 	return d.Granted || err != nil, err
 }
 
-// giveBackUnused gives back what was booked for this waiter only.
+// giveBackUnused gives back what was booked for this waiter only. What was granted ahead of Redis may not be counted.
 func (w *waiter) giveBackUnused(ctx context.Context, d Decision, lost error) {
-	if !w.noReturn {
+	if !d.Ahead {
 		w.core.giveBackUnused(ctx, w.subject, question{permits: w.n, id: w.id}, d, lost)
 	}
 }
@@ -187,17 +184,4 @@ func (p patience) tooLong(limiter string, n int64, wait time.Duration) error {
 		e.Deadline = time.Time{}
 	}
 	return e
-}
-
-// sleep returns after d, never earlier, or with the context's error as soon as the context ends.
-func sleep(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return nil
-	}
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
-	"github.com/sluice-redis/sluice/internal/redistest"
+	"github.com/sluice-redis/sluice/internal/proof/redistest"
 	"github.com/sluice-redis/sluice/loader"
 )
 
@@ -108,6 +108,21 @@ func TestWaitCancelledInFlight(t *testing.T) {
 	})
 }
 
+// TestAheadWaitCancelledInFlight is TestWaitCancelledInFlight for an Ahead whose first question is on its way.
+func TestAheadWaitCancelledInFlight(t *testing.T) {
+	limits, direct, slow := slowly(t)
+	ring := func(l *loader.Loader) loader.SliceRing { return l.SliceRing("x", []loader.Limit{loader.PerHour(100)}) }
+	a, err := ring(limits).Ahead(loader.AheadOptions{Processes: 1, Error: 0.5})
+	must(t, err)
+	slow.delay.Store(int64(400 * time.Millisecond))
+	as[*loader.OutcomeUnknownError](t, a.WaitN(within(t, 50*time.Millisecond), "s", 2))
+	await(t, func() bool { return charged(t, ring(direct), "s", 100) == 2 })
+	must(t, limits.Flush(background))
+	wantRemaining(t, ring(direct), "s", 100)
+	must(t, a.Close(background))
+	wantRemaining(t, ring(direct), "s", 100)
+}
+
 // charged returns how many permits of the limit are in use.
 func charged(t *testing.T, limiter loader.Limiter, subject string, limit int64) int64 {
 	t.Helper()
@@ -121,7 +136,7 @@ func charged(t *testing.T, limiter loader.Limiter, subject string, limit int64) 
 func TestWaitGroupLeaves(t *testing.T) {
 	for _, leave := range []int{1, 5, 8} {
 		t.Run(strconv.Itoa(leave), func(t *testing.T) {
-			limits, direct, slow := slowly(t, loader.ShareRoundTrips(), loader.Timeout(never))
+			limits, direct, slow := slowly(t, loader.Timeout(never))
 			ring := func(l *loader.Loader) loader.SliceRing { return l.SliceRing("x", []loader.Limit{loader.PerHour(100)}) }
 			wantGrant(t, ring(limits), "s", 1)
 			slow.delay.Store(int64(400 * time.Millisecond))

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/sluice-redis/sluice"
+	"github.com/sluice-redis/sluice/loader/internal/wire"
 )
 
 // ZSetLog is a sliding-window log with request ids, as exact as ListLog. Every call has an id: after a lost reply the
@@ -36,7 +36,8 @@ func (b ZSetLog) With(limit Limit) ZSetLog { return ZSetLog{booker{b.with(limit)
 // time, with the rest of the wait. Asking for another number of permits is an *ArgumentError. An id has 1 to 128 bytes
 // without "|"; with any other id every call returns an *ArgumentError. Cost: nothing is sent.
 func (b ZSetLog) WithID(id string) ZSetLog {
-	if b.id, b.idErr = id, nil; b.settings != nil && (id == "" || len(id) > maxIDLength || strings.Contains(id, "|")) {
+	b.id, b.idErr = id, nil
+	if b.settings != nil && (id == "" || len(id) > maxIDLength || strings.Contains(id, "|")) {
 		b.idErr = b.errArgument("id", strconv.Quote(id), "1 to 128 bytes without |")
 	}
 	return b
@@ -64,21 +65,22 @@ var zsetLog = algorithm{
 	name: "ZSetLog", largerLimiters: "; ListLog, GCRA or SliceRing hold more",
 	largerCalls: "; ListLog, GCRA or SliceRing take more",
 	script:      &zsetLogV1, code: codeZSetLog, hasIDs: true, canBook: true, capacity: limitCapacity,
-	makeWords: zsetLogWords, detail: zsetLogDetail, keys: onlyKey, makeReturn: zsetLogReturn,
+	setArgs: setZSetLogArgs, maxPermits: maxArgument(&zsetLogV1, "permits"),
+	detail: zsetLogDetail, keys: onlyKey, makeReturn: zsetLogReturn,
 }
 
 // zsetLogDetail marks a repeat. What is charged now is the newest in the log, so the log is full again a window later.
-func zsetLogDetail(c core, d Decision, _ []any, _ []int64) Decision {
+func zsetLogDetail(c core, d Decision, _ *wire.Call, _ []int64) Decision {
 	d.Repeated = d.Granted && d.ResetAfter != d.Wait+c.limit.Window
 	return d
 }
 
-func zsetLogWords(c core, key string, q question) []any {
-	return wordsOf(&zsetLogV1, 1, key,
+func setZSetLogArgs(c core, call *wire.Call, q question) {
+	call.Args = append(call.Args,
 		c.limit.Permits, c.limit.Window.Microseconds(), q.permits, q.maxWait.Microseconds(), q.id)
 }
 
 // zsetLogReturn finds the permits by their id.
-func zsetLogReturn(_ core, key string, d Decision, n int64) (*sluice.Script, []any) {
-	return &zsetLogReturnV1, wordsOf(&zsetLogReturnV1, 1, key, d.ID, n)
+func zsetLogReturn(c core, key string, d Decision, n int64) *wire.Call {
+	return c.call(&zsetLogReturnV1, key, d.ID, n)
 }

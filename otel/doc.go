@@ -27,7 +27,7 @@
 //	sluice.decision.method     Allow, Wait, Reserve, Peek, GiveBack, Report, Settle, Charge, TryAcquire, Acquire;
 //	                           WaitN is Wait, and so on
 //	sluice.decision.outcome    granted, denied, looked, error; settled: Settle and Charge; returned: GiveBack
-//	sluice.decision.degraded   true if the limiter's policy decided and not Redis
+//	sluice.decision.degraded   true if the limiter's fallback decided and not Redis
 //	sluice.decision.ahead      true if an Ahead granted; not set otherwise
 //	error.type                 with the outcome error only: see below
 //
@@ -51,7 +51,7 @@
 //
 // The span of a Wait or an Acquire is INTERNAL and has no db attributes. It includes the sleep and every call.
 // Instrumentation of the client, such as redisotel, finds the span in the context and adds its commands below it,
-// except for a Batch and ShareRoundTrips.
+// except for a Batch and shared round trips.
 //
 // A denial is not an error. The span's status is Error only if there was no decision. It has the error's text only if
 // that names no key.

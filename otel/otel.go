@@ -177,10 +177,10 @@ func endSpan(span trace.Span, e loader.Event) {
 		}
 		return
 	}
-	if settles(e) {
+	switch outcome(e) {
+	case outcomeSettled:
 		return
-	}
-	if e.Method == giveBack {
+	case outcomeReturned:
 		span.SetAttributes(attribute.Int64("sluice.decision.returned", e.Returned))
 		return
 	}
@@ -190,8 +190,11 @@ func endSpan(span trace.Span, e loader.Event) {
 	}
 }
 
-// giveBack is the method of events that are no decisions but returns of permits.
-const giveBack = "GiveBack"
+// The outcomes of events that are no decisions: of a Budget's cost that is known now, and of a return of permits.
+const (
+	outcomeSettled  = "settled"
+	outcomeReturned = "returned"
+)
 
 // spanName is "Allow send-code".
 func spanName(e loader.Event) string { return e.Method + " " + e.Limiter }
@@ -219,13 +222,16 @@ func result(e loader.Event) []attribute.KeyValue {
 }
 
 func outcome(e loader.Event) string {
-	switch {
-	case failed(e):
+	if failed(e) {
 		return "error"
-	case settles(e):
-		return "settled"
-	case e.Method == giveBack:
-		return "returned"
+	}
+	switch e.Method {
+	case "Settle", "Charge":
+		return outcomeSettled
+	case "GiveBack":
+		return outcomeReturned
+	}
+	switch {
 	case e.Permits == 0:
 		return "looked"
 	case !e.Decision.Granted:
@@ -236,9 +242,6 @@ func outcome(e loader.Event) string {
 
 // sleeps reports whether the event is of a call that sleeps, and asks as often as it has to.
 func sleeps(e loader.Event) bool { return e.Method == "Wait" || e.Method == "Acquire" }
-
-// settles reports whether the event is of a Budget's cost that is known now, and not a decision.
-func settles(e loader.Event) bool { return e.Method == "Settle" || e.Method == "Charge" }
 
 // failed reports whether there was no decision, or one that its caller has not got. A wait that would take too
 // long is a denial.

@@ -3,14 +3,13 @@ package policy
 import (
 	"fmt"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/sluice-redis/sluice/httplimit"
+	"github.com/sluice-redis/sluice/internal/admit"
 	"github.com/sluice-redis/sluice/policy/internal/yamlfile"
 )
 
@@ -69,17 +68,18 @@ func (d *Descriptor) keys() string {
 type Request struct {
 	Method string              // request.method: "GET"; of gRPC "POST"
 	Path   string              // request.path: "/code"; of gRPC the full method, "/orders.v1.Orders/Create"
-	Host   string              // request.host, as the client sent it
+	Host   string              // request.host: in lower case there, without a final dot
 	IP     string              // request.ip: the client's address, without a port; "" if it has none (a unix socket)
 	Header map[string][]string // request.header: names in the form of http.CanonicalHeaderKey
 	Query  url.Values          // request.query
 	Cookie map[string]string   // request.cookie
+
+	peerErr error // why there is no IP, if that is not the client's fault
 }
 
 // Set sets an attribute by its name in expressions: request.method, request.header.x-user, request.query.page,
 // request.cookie.sid, domain, descriptor.user, hits, response.status, user.key, or a name in the file's attributes. Use
-// it for what is typed at a command line. An error says what is wrong with the name or the value. It is for the commands
-// of this project, without a promise of compatibility.
+// it for what is typed at a command line. An error says what is wrong with the name or the value.
 func (f *File) Set(a *Attributes, name, value string) error {
 	if rest, ok := strings.CutPrefix(name, "request."); ok {
 		if a.Request == nil {
@@ -128,25 +128,14 @@ func (a *Attributes) setDescriptor(name, key, value string) (err error) {
 	return nil
 }
 
-// SetClient sets r.IP, where r.IP is the address of a connection, to that of the client as the middleware finds it:
+// SetClient sets r.IP, where r.IP is the address of a connection, to the client's address as the middleware finds it:
 // behind one of the file's proxies the right-most address in X-Forwarded-For that is none of them, "" if a proxy wrote
 // something else there than an address or "unknown". Otherwise what is no address stays as it is. Use it for requests
-// that were not received: from a log, or a command line. It is for the commands of this project, without a promise of
-// compatibility.
+// that were not received: from a log, or a command line.
 func (f *File) SetClient(r *Request) {
-	client, _ := f.address.Subject(&http.Request{RemoteAddr: r.IP, Header: r.Header})
-	if _, err := netip.ParseAddr(r.IP); err == nil || client != "" {
-		r.IP = client
+	if client, err := f.clients.Find(r.IP, r.Header); err == nil {
+		r.IP = admit.Network(client, client.BitLen())
 	}
-}
-
-// addressBehind finds the address of a client.
-func addressBehind(proxies []string) httplimit.Key {
-	opts := []httplimit.IPOption{httplimit.IPv6Prefix(128)}
-	if len(proxies) > 0 {
-		opts = append(opts, httplimit.TrustXForwardedFor(proxies...))
-	}
-	return httplimit.KeyByIP(opts...)
 }
 
 // settable is what Set knows in every file.

@@ -5,116 +5,123 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/sluice-redis/sluice/admission"
+	"github.com/sluice-redis/sluice/httplimit"
 	"github.com/sluice-redis/sluice/internal/admit"
 	"github.com/sluice-redis/sluice/loader"
-	"github.com/sluice-redis/sluice/policy/internal/door"
 )
 
-// call is a call with the policies that match.
-type call struct {
-	policies   *Policies
-	attributes Attributes
-	matches    []Limited
-	failed     []PolicyDecision // policies in shadow that could not be applied
-	err        error            // why an enforced one could not be
-}
-
-// Limited is a match with the limiter of its plan, which decides it. It is for the commands of this project: see Find.
+// Limited is a match with the limiter of its plan, which decides it.
 type Limited struct {
 	Match   Match
 	Limiter loader.Limiter
+
+	err error // why a policy in shadow could not be applied: then it has no Limiter
 }
 
-// Find returns the policies that match, in the file's order, to ask their limiters together with others. Its error
-// joins an *AttributeError for each policy that is enforced and could not be applied. It is for the commands of this
-// project, without a promise of compatibility. Cost: a microsecond for each expression, nothing is sent.
+// Find returns the policies that match, in the file's order. Use it to ask their limiters together with others, as a
+// service does that has more than one file; Decide asks them by itself. Its error joins an *AttributeError for each
+// policy that is enforced and could not be applied. Cost: a microsecond for each expression, nothing is sent.
 func (p *Policies) Find(a Attributes) ([]Limited, error) {
-	c := p.begin(p.current.Load(), a)
-	return c.matches, c.err
+	found, err := p.find(p.current.Load(), a)
+	applied := found[:0]
+	for _, l := range found {
+		if l.err == nil {
+			applied = append(applied, l)
+		}
+	}
+	return applied, err
 }
 
-// Begin finds the policies that match a request, of which the application knows these values. It is for package
-// policygrpc: what it returns is internal.
-func (p *Policies) Begin(r *http.Request, values map[string]string) *door.Call {
+// Charges returns what a request costs by the policies that match, for httplimit.PerRequest: to charge it together with
+// other limiters, all or none. Most callers should use Middleware. The values are what the application knows of the
+// request, as there. Its error is Find's. Tell the observers by Observed. Cost: as Find.
+func (p *Policies) Charges(r *http.Request, values map[string]string) ([]httplimit.Charge, error) {
 	s := p.current.Load() // for the whole request, also if the file changes meanwhile
 	a := s.attributes(r)
 	a.Values = values
-	c := p.begin(s, a)
-	asks := make([]door.Ask, len(c.matches))
-	for i, l := range c.matches {
-		m := l.Match
-		asks[i] = door.Ask{Limiter: l.Limiter, N: m.Cost, Key: m.Key, Name: m.Policy.Name,
-			Shadow: m.Policy.Mode == Shadow, CountIf: c.counts(m)}
+	found, err := p.find(s, a)
+	charges := make([]httplimit.Charge, len(found))
+	for i, l := range found {
+		m := &l.Match
+		charges[i] = httplimit.Charge{Limiter: l.Limiter, N: m.Cost, Subject: m.Subject, Name: m.Policy.Name,
+			Shadow: m.Policy.Mode == Shadow, Err: l.err}
+		if m.Policy.count != nil && l.err == nil {
+			charges[i].CountIf = a.counts(m.Policy)
+		}
 	}
-	return &door.Call{Asks: asks, Err: c.err, End: c.end}
+	return charges, err
 }
 
-func (p *Policies) begin(s *set, a Attributes) *call {
-	c := &call{policies: p, attributes: a}
+// Observed tells the observers of the policies what was decided about a request whose Charges were asked.
+func (p *Policies) Observed(ctx context.Context, result admission.Result) {
+	if len(p.observers) > 0 {
+		p.observed(ctx, decisionOf(result), result.Err)
+	}
+}
+
+// find returns the policies that match, and those in shadow that could not be applied.
+func (p *Policies) find(s *set, a Attributes) (found []Limited, err error) {
 	v := newValues(a)
 	for i, policy := range s.file.Policies {
-		m, ok, err := policy.match(v)
-		if err != nil {
-			p.complain(err)
+		m, ok, errOf := policy.match(v)
+		wrong, _ := errors.AsType[*AttributeError](errOf)
+		byClient := wrong != nil && wrong.Client
+		switch {
+		case byClient && a.Request != nil && policy.Mode != Shadow: // as a key that it has left out
+			m, ok, errOf = Match{Policy: policy, Refused: true}, true, nil
+		case errOf != nil && !byClient:
+			p.complain(errOf)
 		}
 		switch {
-		case err != nil && policy.Mode == Shadow:
-			c.failed = append(c.failed, PolicyDecision{Policy: policy.Name, Shadow: true, Err: err})
-		case err != nil:
-			c.err = errors.Join(c.err, err)
+		case errOf != nil && policy.Mode == Shadow:
+			found = append(found, Limited{Match: Match{Policy: policy}, err: errOf})
+		case errOf != nil:
+			err = errors.Join(err, errOf)
 		case ok && (!m.Refused || policy.Mode != Shadow):
-			c.matches = append(c.matches, Limited{m, s.limiters[i][m.limiter]})
+			found = append(found, Limited{Match: m, Limiter: s.limiters[i][m.limiter]})
 		}
 	}
-	return c
+	return found, err
 }
 
-// counts returns the condition by which a match counts, as a function of the status of the response. It is nil if the
-// match always counts.
-func (c *call) counts(m Match) func(status int) bool {
-	if m.Policy.count == nil {
-		return nil
-	}
-	ended := c.attributes
-	if ended.Request != nil && m.Policy.count.uses("request.header") {
-		request := *ended.Request
+// counts returns the condition by which a call counts, as a function of the status of the response.
+func (a Attributes) counts(p *Policy) func(status int) bool {
+	if a.Request != nil && p.count.uses("request.header") {
+		request := *a.Request
 		request.Header = http.Header(request.Header).Clone() // the handler may change it
-		ended.Request = &request
+		a.Request = &request
 	}
 	return func(status int) bool {
-		ended := ended
+		ended := a
 		ended.Status = status
-		counts, err := m.Policy.Counts(ended)
+		counts, err := p.Counts(ended)
 		return counts || err != nil
 	}
 }
 
-// end tells the observers what was decided.
-func (c *call) end(ctx context.Context, result admit.Result) {
-	if len(c.policies.observers) > 0 {
-		c.policies.observed(ctx, c.decision(result), result.Err)
+// attributes returns what expressions may ask about a request, without the values of the application. The client's
+// address is the connection's; behind one of the file's proxies, the right-most one in X-Forwarded-For that is none.
+func (s *set) attributes(r *http.Request) Attributes {
+	request := &Request{Method: r.Method, Path: r.URL.Path, Host: r.Host, Header: r.Header}
+	client, err := s.file.clients.Find(r.RemoteAddr, r.Header)
+	request.IP, request.peerErr = admit.Network(client, client.BitLen()), err
+	if s.query {
+		request.Query = r.URL.Query()
 	}
+	if s.cookie {
+		request.Cookie = cookies(r)
+	}
+	return Attributes{Request: request}
 }
 
-func (c *call) decision(result admit.Result) Decision {
-	decided := result.Decided()
-	d := Decision{Decision: decided.Decision, Policy: decided.Policy, Policies: result.Decisions}
-	if d.Granted = result.Outcome == admit.Allowed; d.Granted {
-		d.Policies = append(d.Policies, c.failed...)
-	}
-	d.Degraded, d.Cause = result.Degraded, result.Cause
-	if d.Policy == "" && !d.Granted && c.err == nil {
-		d.Policy, d.Refused = c.refused()
-	}
-	return d
-}
-
-// refused returns the policy that refuses an empty key.
-func (c *call) refused() (name string, refused bool) {
-	for _, l := range c.matches {
-		if l.Match.Refused {
-			return l.Match.Policy.Name, true
+// cookies is the first cookie of each name.
+func cookies(r *http.Request) map[string]string {
+	values := map[string]string{}
+	for _, c := range r.Cookies() {
+		if _, twice := values[c.Name]; !twice {
+			values[c.Name] = c.Value
 		}
 	}
-	return "", false
+	return values
 }

@@ -26,33 +26,6 @@ func by(ip, user string) policy.Attributes {
 	return a
 }
 
-// All that match are charged, or none: a refusal by the account does not charge the address.
-func TestDecideAllOrNone(t *testing.T) {
-	_, limits := fakeRedis(t)
-	policies := load(t, limits, twoLimits)
-	for _, c := range []struct {
-		ip, user string
-		granted  bool
-		policy   string // that decided
-	}{
-		{"192.0.2.1", "ada", true, "account"},
-		{"192.0.2.1", "ada", true, "account"},
-		{"192.0.2.1", "ada", false, "account"},
-		{"192.0.2.1", "ada", false, "account"},
-		{"192.0.2.1", "bob", true, "address"}, // the third of three: the refusals were not charged
-		{"192.0.2.1", "eve", false, "address"},
-		{"192.0.2.2", "eve", true, "account"},
-	} {
-		d := decide(t, policies, by(c.ip, c.user))
-		if d.Granted != c.granted || d.Policy != c.policy {
-			t.Errorf("%s from %s: granted %v by %s, want %v by %s", c.user, c.ip, d.Granted, d.Policy, c.granted, c.policy)
-		}
-		if err := limits.Flush(context.Background()); err != nil { // what the refusals give back
-			t.Fatal(err)
-		}
-	}
-}
-
 // The answer has what each policy says, in the file's order.
 func TestDecisionPolicies(t *testing.T) {
 	_, limits := fakeRedis(t)
@@ -171,37 +144,6 @@ func TestDecideCost(t *testing.T) {
 	}
 }
 
-func TestDecideCostOfAll(t *testing.T) {
-	_, limits := fakeRedis(t)
-	policies := load(t, limits, `
-limits:
-  one: {by: request.ip, rates: 9/1m}
-  three: {by: request.ip, rates: 9/1m, cost: 3}
-`)
-	for n, want := range []string{"one +8 three +6", "one +7 three +3", "one +6 three +0", "three -0"} {
-		if got := written(decide(t, policies, from("192.0.2.1"))); got != want {
-			t.Errorf("call %d: got %q, want %q", n, got, want)
-		}
-	}
-	policies = load(t, limits, `
-limits:
-  some: {by: request.ip, rates: 9/1m}
-  huge: {by: request.ip, rates: 9/1m, cost: size(request.path)}
-`)
-	a := from("192.0.2.1")
-	a.Request.Path = "/0123456789"
-	if d := decide(t, policies, a); d.Granted || d.Policy != "huge" || d.Wait != loader.Never {
-		t.Errorf("%+v, want a denial by huge that no wait ends", d)
-	}
-	policies = load(t, limits, `
-limits:
-  tried: {by: request.ip, rates: 9/1m, cost: size(request.path), mode: shadow}
-`)
-	if d := decide(t, policies, a); !d.Granted || !errors.Is(d.Policies[0].Err, loader.ErrExceedsLimit) || d.Policies[0].Wait != loader.Never {
-		t.Errorf("%+v, want a denial in shadow that no wait ends", d)
-	}
-}
-
 // What count does not charge is given back.
 func TestFinish(t *testing.T) {
 	_, limits := fakeRedis(t)
@@ -222,9 +164,7 @@ limits:
 		if got := written(d); got != c.written || d.Granted != c.granted {
 			t.Errorf("call %d: got %q, want %q", n, got, c.written)
 		}
-		if err := d.Finish(context.Background(), c.status); err != nil {
-			t.Fatal(err)
-		}
+		must(t, d.Finish(context.Background(), c.status))
 	}
 }
 
@@ -332,24 +272,16 @@ func TestDecideAhead(t *testing.T) {
 	}
 	take(false)
 	take(true)
-	if err := policies.Replace(parse(t, file)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, policies.Replace(parse(t, file)))
 	take(true)
 	const override = "}, overrides: [{subject: all, rates: 900/1m, until: 2999-01-01T00:00:00Z}]}}"
-	if err := policies.Replace(parse(t, strings.TrimSuffix(file, "}}}")+override)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, policies.Replace(parse(t, strings.TrimSuffix(file, "}}}")+override)))
 	take(false)
 	take(false)
-	if err := policies.Replace(parse(t, strings.ReplaceAll(file, "10%", "20%"))); err != nil {
-		t.Fatal(err)
-	}
+	must(t, policies.Replace(parse(t, strings.ReplaceAll(file, "10%", "20%"))))
 	take(false)
 	take(true)
-	if err := policies.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, policies.Close())
 	counted(7)
 	take(false)
 }
@@ -369,9 +301,7 @@ func TestDecideAheadStrict(t *testing.T) {
       - {subject: bob, rates: 30/1m, until: 2999-01-01T00:00:00Z}
 `)
 	policies, err := policy.New(limits, file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, test := range []struct {
 		user, plan string
 		want       int64

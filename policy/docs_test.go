@@ -16,9 +16,7 @@ const page = "../docs/policy.md"
 // The page names every word, name and function that a file may use, and its files are right.
 func TestPage(t *testing.T) {
 	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	known := slices.Concat(policy.FileWords, policy.PolicyWords, policy.Names(), policy.FunctionNames)
 	if len(known) < 30 {
 		t.Fatalf("only %d words are known", len(known))
@@ -50,9 +48,7 @@ func TestExamples(t *testing.T) {
 			continue
 		}
 		src, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, p := range f.Policies {
 			if line := strings.Split(string(src), "\n")[p.Line-1]; strings.TrimSpace(line) != p.Name+":" {
 				t.Errorf("%s:%d is %q, want %s", path, p.Line, line, p.Name)

@@ -1,8 +1,6 @@
 package policy
 
 import (
-	"fmt"
-	"net/netip"
 	"strings"
 
 	"cel.dev/cel-go/cel"
@@ -71,25 +69,4 @@ func celIP(address, bits ref.Val) ref.Val {
 		return types.WrapErr(err)
 	}
 	return types.String(text)
-}
-
-// networkOf is the key of an address: an IPv4 address as it is, of IPv6 the prefix of so many bits. IPv4-mapped
-// addresses become IPv4, a zone is dropped. The empty address stays empty.
-func networkOf(address string, bits int) (string, error) {
-	if address == "" {
-		return "", nil
-	}
-	a, err := netip.ParseAddr(address[:min(len(address), 64)])
-	if err != nil {
-		return "", fmt.Errorf("ip(%.64q): not an address", address)
-	}
-	if bits < 1 || bits > 128 {
-		return "", fmt.Errorf("ip(.., %d): want a prefix of 1 to 128 bits", bits)
-	}
-	a = a.Unmap().WithZone("")
-	if a.Is4() || bits == 128 {
-		return a.String(), nil
-	}
-	prefix, err := a.Prefix(bits)
-	return prefix.String(), err
 }

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -61,7 +62,8 @@ func problemAt(text string, at int, what, want string) problem {
 
 // problems puts CEL's errors into words.
 func (c *compiler) problems(text string, env *cel.Env, issues *cel.Issues) (problems []problem) {
-	if problems = c.foreign(text); problems != nil {
+	problems = c.foreign(text)
+	if problems != nil {
 		return problems
 	}
 	for _, e := range issues.Errors() {
@@ -113,16 +115,30 @@ func (c *compiler) unknownName(at string, env *cel.Env, name string, column int)
 	if strings.HasPrefix(name, nameStatus) {
 		return nameStatus + " is not known before the response", "it in count only", column
 	}
+	if c.forService {
+		for _, value := range slices.Sorted(maps.Keys(c.ofApplication)) {
+			if strings.HasPrefix(name+".", value+".") {
+				return value + ": " + noApplication, wantRequest, column
+			}
+		}
+	}
 	known := c.names
 	if env == c.counts {
 		known = append(slices.Clone(known), nameStatus)
 	}
 	what, want = yamlfile.Unknown("name", name, known)
-	if first, _, _ := strings.Cut(name, "."); first != "request" && first != "response" && yamlfile.Likely(name, known) == "" {
+	first, _, _ := strings.Cut(name, ".")
+	if first != "request" && first != "response" && !c.forService && yamlfile.Likely(name, known) == "" {
 		want += "; what else the application passes is named in attributes, and a text stands in quotes"
 	}
 	return what, want, column
 }
+
+// What is said where a file for a service asks for an application's values.
+const (
+	noApplication = "sluiced has no values of an application"
+	wantRequest   = `what the proxy passes: request.header["x-user"], say, or an entry of a descriptor`
+)
 
 // textAt is what stands at a place of an expression.
 func textAt(text string, line, column int) string {

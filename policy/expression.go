@@ -16,6 +16,7 @@ type expression struct {
 	checked  ast.Expr
 	mayEmpty bool     // the client may make it empty
 	names    []string // of the variables that it uses
+	entries  []string // of the maps that it asks, as File.Set names them
 }
 
 // uses reports whether the expression asks for a variable, or for one that begins so if the name ends in a dot.
@@ -34,14 +35,17 @@ type compiler struct {
 	rules, counts *cel.Env // counts knows response.status too
 	names         []string
 	ofApplication map[string]bool // names whose values the application passes
+	forService    bool            // there is no application
 }
 
-func newCompiler(attributes []string) (*compiler, error) {
-	c := &compiler{ofApplication: map[string]bool{}}
+func newCompiler(attributes []string, forService bool) (*compiler, error) {
+	c := &compiler{ofApplication: map[string]bool{}, forService: forService}
 	known := slices.Concat(requestVariables, descriptorVariables)
 	for _, name := range append(slices.Clone(userNames), attributes...) {
-		known = append(known, variable{name, cel.StringType})
 		c.ofApplication[name] = true
+		if !forService {
+			known = append(known, variable{name, cel.StringType})
+		}
 	}
 	for _, v := range known {
 		c.names = append(c.names, v.name)
@@ -76,6 +80,7 @@ func (c *compiler) compile(text string, env *cel.Env, want *cel.Type) (*expressi
 		return nil, []problem{*p}
 	}
 	e := &expression{checked: checked.NativeRep().Expr(), names: namesIn(checked)}
+	e.entries = entriesIn(e.checked)
 	e.mayEmpty = mayBeEmpty(e.checked)
 	if err := e.prepare(env, checked, want); err != nil {
 		return nil, []problem{{what: err.Error(), want: "an expression that can be computed"}}
@@ -87,12 +92,37 @@ func (c *compiler) compile(text string, env *cel.Env, want *cel.Type) (*expressi
 func (e *expression) prepare(env *cel.Env, checked *cel.Ast, kind *cel.Type) (err error) {
 	if kind.IsExactType(cel.StringType) {
 		p := &planner{env: env, info: checked.NativeRep().SourceInfo()}
-		if e.plain = p.plan(e.checked); p.err != nil || e.plain != nil {
+		e.plain = p.plan(e.checked)
+		if p.err != nil || e.plain != nil {
 			return p.err
 		}
 	}
 	e.program, err = env.Program(checked, cel.CostLimit(maxCost), cel.EvalOptions(cel.OptOptimize))
 	return err
+}
+
+// entriesIn returns the entries of maps that an expression asks for: request.header.x-user, or request.header alone if
+// the key is computed.
+func entriesIn(e ast.Expr) (entries []string) {
+	ast.PostOrderVisit(e, ast.NewExprVisitor(func(e ast.Expr) {
+		name, key, ok := entryOf(e)
+		if e.Kind() == ast.CallKind {
+			switch args := e.AsCall().Args(); e.AsCall().FunctionName() {
+			case "_[_]":
+				name, ok = nameOf(args[0])
+			case "@in":
+				key, _ = literal(args[0])
+				name, ok = nameOf(args[1])
+			}
+		}
+		if name == "request.header" {
+			key = strings.ToLower(key)
+		}
+		if ok {
+			entries = append(entries, strings.TrimSuffix(name+"."+key, "."))
+		}
+	}))
+	return entries
 }
 
 // namesIn returns the variables of an expression.

@@ -40,9 +40,7 @@ func client(t testing.TB, addr string) *redis.Client {
 func writeFile(t testing.TB, src string) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "limits.yaml")
-	if err := os.WriteFile(path, []byte(src), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, []byte(src), 0o600))
 	return path
 }
 
@@ -52,9 +50,7 @@ func load(t testing.TB, limits *loader.Loader, src string, opts ...policy.Option
 	opts = append([]policy.Option{policy.ReloadEvery(0), policy.Logger(slog.New(slog.NewTextHandler(io.Discard, nil)))},
 		opts...)
 	policies, err := policy.Load(limits, writeFile(t, src), opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = policies.Close() })
 	return policies
 }
@@ -63,9 +59,7 @@ func load(t testing.TB, limits *loader.Loader, src string, opts ...policy.Option
 func parse(t testing.TB, src string) *policy.File {
 	t.Helper()
 	f, err := policy.Parse("limits.yaml", []byte(src))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return f
 }
 
@@ -73,13 +67,18 @@ func parse(t testing.TB, src string) *policy.File {
 func decide(t testing.TB, policies *policy.Policies, a policy.Attributes) policy.Decision {
 	t.Helper()
 	d, err := policies.Decide(context.Background(), a)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return d
 }
 
 // from is a request from an address.
 func from(ip string) policy.Attributes {
 	return policy.Attributes{Request: &policy.Request{Method: "GET", Path: "/", IP: ip}}
+}
+
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
 }

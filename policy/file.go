@@ -1,14 +1,13 @@
 package policy
 
 import (
-	"errors"
 	"fmt"
-	"io"
-	"os"
+	"slices"
+	"strings"
 
-	"github.com/sluice-redis/sluice/httplimit"
+	"github.com/sluice-redis/sluice/internal/clientaddr"
+	"github.com/sluice-redis/sluice/internal/watch"
 	"github.com/sluice-redis/sluice/loader"
-	"github.com/sluice-redis/sluice/policy/internal/yamlfile"
 )
 
 // File is a policy file that was read. Parse and ParseFile make it. It does not change, and is safe for concurrent use.
@@ -24,7 +23,31 @@ type File struct {
 
 	name          string
 	ofApplication map[string]bool
-	address       httplimit.Key // of the client
+	clients       clientaddr.Finder
+	clientsErr    error
+}
+
+// Name is the name by which the file was read.
+func (f *File) Name() string { return f.name }
+
+// Asks returns what the expressions ask of a request, sorted, as Set names it: request.path, request.header.x-user; a
+// map alone, request.header, if a key of it is computed. A proxy that asks about a request has to pass all of it.
+func (f *File) Asks() (names []string) {
+	for _, p := range f.Policies {
+		for _, e := range append(slices.Clone(p.by), p.when, p.plan, p.cost, p.count) {
+			if e == nil {
+				continue
+			}
+			for _, name := range append(slices.Clone(e.names), e.entries...) {
+				isMap := slices.ContainsFunc(requestVariables, func(v variable) bool { return v.name == name && v.kind == textMap })
+				if strings.HasPrefix(name, "request.") && (!isMap || slices.Contains(e.entries, name)) {
+					names = append(names, name)
+				}
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // Policy is one of the limits of a file.
@@ -61,11 +84,11 @@ type Policy struct {
 	asksDescriptor bool
 }
 
-// AsksRequest reports whether the policy is about requests of HTTP or gRPC. If not, it may match a descriptor. It is
-// for the commands of this project, without a promise of compatibility.
+// AsksRequest reports whether the policy is about requests of HTTP or gRPC: any of its expressions but count has a
+// request's attribute. If not, it may match a Descriptor. Use it to tell the two apart in a file.
 func (p *Policy) AsksRequest() bool { return p.asksRequest }
 
-// Plan is the rates of those for whom the expression `plan` gives its name. Plans whose rates have the same windows
+// Plan is the rates of subjects for whom the expression `plan` gives its name. Plans whose rates have the same windows
 // count in the same keys; a window that is new to a subject begins empty.
 type Plan struct {
 	Name  string
@@ -111,27 +134,9 @@ const DefaultPlan = "default"
 
 // ParseFile is Parse of what a regular file holds.
 func ParseFile(path string) (*File, error) {
-	src, err := readFile(path)
+	src, err := watch.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("policy: %w", err)
 	}
 	return Parse(path, src)
-}
-
-// readFile returns what a regular file holds, or the beginning of it if that is more than Parse takes. A link to one
-// is right.
-func readFile(path string) ([]byte, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() { // a pipe would block
-		return nil, &os.PathError{Op: "read", Path: path, Err: errors.New("not a regular file")}
-	}
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	return io.ReadAll(io.LimitReader(file, yamlfile.MaxFile+1))
 }

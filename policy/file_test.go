@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluice-redis/sluice/internal/redistest"
+	"github.com/sluice-redis/sluice/internal/proof/redistest"
 	"github.com/sluice-redis/sluice/policy"
 )
 
@@ -35,9 +35,7 @@ func TestNoRegularFile(t *testing.T) {
 	_, limits := fakeRedis(t)
 	dir := t.TempDir()
 	pipe, file := filepath.Join(dir, "pipe"), writeFile(t, oneLimit)
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Mkfifo(pipe, 0o600))
 	for _, path := range []string{pipe, dir, os.DevNull} {
 		within(t, "Load", func() {
 			if _, err := policy.Load(limits, path); err == nil || !strings.Contains(err.Error(), "not a regular file") {
@@ -53,12 +51,8 @@ func TestNoRegularFile(t *testing.T) {
 	var log notes
 	policies, err := policy.Load(limits, file, policy.ReloadEvery(time.Millisecond),
 		policy.Logger(slog.New(slog.NewTextHandler(&log, nil))))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(pipe, file); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, os.Rename(pipe, file))
 	redistest.Await(t, "a line in the log", func() bool { return strings.Contains(log.take(), "not a regular file") })
 	within(t, "Close", func() { _ = policies.Close() })
 }

@@ -9,8 +9,8 @@ func (m Match) Limiter(limits *loader.Loader) loader.Limiter {
 	return with(m.Rates)
 }
 
-// Enforced returns the rates that Redis enforces where the file has these: lower ones if the policy is strictly ahead of
-// Redis. It is for the commands of this project, without a promise of compatibility.
+// Enforced returns the rates that Redis enforces where the file has these: lower ones if the policy is strictly ahead
+// of Redis. Use it to show or to check what a subject may do. Cost: nothing is sent.
 func (p *Policy) Enforced(rates []loader.Limit) []loader.Limit {
 	if enforced, err := p.Ahead.Enforced(rates); err == nil {
 		return enforced

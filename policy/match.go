@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/sluice-redis/sluice/httplimit"
+	"github.com/sluice-redis/sluice/internal/admit"
 	"github.com/sluice-redis/sluice/loader"
 )
 
@@ -15,9 +15,9 @@ type Match struct {
 	Key     []string       // the texts of `by`; all are "" if the empty key is shared
 	Subject string         // httplimit.Subject(Key...); "" if it is Refused
 	Plan    string         // "" without plans
-	Rates   []loader.Limit // those of the override, or of the plan
+	Rates   []loader.Limit // of the override, or of the plan
 	Cost    int64          // permits: at least 1; 0 of a descriptor without hits, which only looks
-	Refused bool           // the key is empty, and the file says refuse
+	Refused bool           // the key is empty, and the file says refuse; of Policies also AttributeError.Client
 	Missing string         // if Refused: a value that the application or the connection did not have, "" if there is none
 
 	Override *Override // of the subject; nil: there is none, or it has ended
@@ -30,6 +30,7 @@ type Match struct {
 type AttributeError struct {
 	Policy string
 	Word   string // of the file: "by", "when"
+	Client bool   // the client's request caused it: by a header of 10 KiB, or by n=abc for int(request.query.n)
 	Err    error
 }
 
@@ -49,8 +50,8 @@ var ErrEmptyKey = errors.New("the key is empty")
 var ErrUnknownPlan = errors.New("unknown plan")
 
 // Match returns the policies that match, in the file's order. Its error joins an *AttributeError for each policy that
-// could not be applied; the matches are those of the others. Cost: about a microsecond for each expression, nothing is
-// sent.
+// could not be applied; the other policies' matches are returned all the same. Cost: about a microsecond for each
+// expression, nothing is sent.
 func (f *File) Match(a Attributes) (matches []Match, err error) {
 	var errs []error
 	v := newValues(a)
@@ -71,8 +72,10 @@ func (p *Policy) match(v *values) (m Match, ok bool, err error) {
 		return m, false, nil
 	}
 	v.err = nil
-	if ok, err = p.when.holds(v); err != nil || !ok {
-		return m, false, p.wrap("when", err)
+	if p.when != nil {
+		if ok, err = p.when.holds(v); err != nil || !ok {
+			return m, false, p.wrap("when", err)
+		}
 	}
 	m = Match{Policy: p, Rates: p.Rates, Cost: p.fixedCost}
 	if ok, err = m.setKey(v); err != nil || !ok || m.Refused {
@@ -83,22 +86,26 @@ func (p *Policy) match(v *values) (m Match, ok bool, err error) {
 			return m, false, p.wrap("plan", err)
 		}
 	}
-	m.override(v.At)
+	if len(p.Overrides) > 0 {
+		m.override(v.At)
+	}
 	if p.cost != nil {
-		if m.Cost, err = p.cost.number(v); err == nil && m.Cost < 0 {
-			err = fmt.Errorf("the cost is %d: want 0 or more", m.Cost)
+		m.Cost, err = p.cost.number(v)
+		if err == nil && m.Cost < 0 {
+			err = p.cost.blame(fmt.Errorf("the cost is %d: want 0 or more", m.Cost))
+		}
+		if err != nil {
+			return m, false, p.wrap("cost", err)
 		}
 	}
-	if v.Descriptor != nil {
-		if p.Cost == "" {
-			m.Cost = v.Descriptor.Hits
-		}
-		if v.Descriptor.Hits == 0 { // a look
-			m.Cost = 0
-			return m, err == nil, p.wrap("cost", err)
-		}
+	isLook := v.Descriptor != nil && v.Descriptor.Hits == 0
+	switch {
+	case isLook:
+		m.Cost = 0
+	case v.Descriptor != nil && p.Cost == "":
+		m.Cost = v.Descriptor.Hits
 	}
-	return m, m.Cost > 0, p.wrap("cost", err)
+	return m, m.Cost > 0 || isLook, nil
 }
 
 // uses reports whether any expression asks for a variable: see expression.uses.
@@ -111,7 +118,8 @@ func (p *Policy) wrap(word string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &AttributeError{Policy: p.Name, Word: word, Err: err}
+	_, byClient := errors.AsType[*clientError](err)
+	return &AttributeError{Policy: p.Name, Word: word, Client: byClient, Err: err}
 }
 
 // setKey sets the key of a call. It is not ok if the policy does not match without one.
@@ -129,17 +137,19 @@ func (m *Match) setKey(v *values) (ok bool, err error) {
 		m.Key = key
 	case m.Policy.Empty == SkipEmpty:
 		return false, nil
+	case m.Policy.Empty == ShareEmpty:
+		m.Key = make([]string, len(m.Policy.by))
+	case v.missing == "request.ip" && v.Request.peerErr != nil:
+		return false, v.Request.peerErr
 	case m.Policy.Empty == RefuseEmpty:
 		m.Refused, m.Missing = true, v.missing
 		return true, nil
-	case m.Policy.Empty == ShareEmpty:
-		m.Key = make([]string, len(m.Policy.by))
 	case v.missing != "":
 		return false, fmt.Errorf("%w: %s is not set", ErrEmptyKey, v.missing)
 	default:
 		return false, ErrEmptyKey
 	}
-	m.Subject = httplimit.Subject(m.Key...)
+	m.Subject = admit.Subject(m.Key...)
 	return true, nil
 }
 
@@ -161,12 +171,16 @@ func (m *Match) setPlan(v *values) error {
 }
 
 // Counts reports whether a call that was granted is charged, now that its response is known: the file's `count`, by
-// a.Status. Without it every call is. If it is false, give the permits back. It is for the commands of this project,
-// without a promise of compatibility.
+// a.Status. Without it every call is. If it is false, give the permits back. Policies does that by itself: Counts is
+// for tools that decide by hand, with Match.Limiter. Its error is an *AttributeError. Cost: a microsecond, nothing is
+// sent.
 func (p *Policy) Counts(a Attributes) (bool, error) {
 	if p.count == nil || a.Request == nil && p.count.uses("request.") {
 		return true, nil
 	}
 	counts, err := p.count.holds(newValues(a))
-	return counts, p.wrap("count", err)
+	if err != nil {
+		err = p.wrap("count", err)
+	}
+	return counts, err
 }

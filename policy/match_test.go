@@ -22,9 +22,7 @@ type asked struct {
 
 func TestMatchExample(t *testing.T) {
 	f, err := policy.ParseFile("examples/api.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	code := asked{Name: "send-code", Script: "slice_ring", Subject: "192.0.2.7|ada", Cost: 1,
 		Rates: []loader.Limit{loader.PerMinute(3), {Permits: 20, Window: 24 * time.Hour}}}
 	api := asked{Name: "api", Script: "slice_ring", Subject: "k1", Plan: "free", Cost: 1,
@@ -37,9 +35,7 @@ func TestMatchExample(t *testing.T) {
 	for method, want := range map[string][]asked{"POST": {code, api}, "GET": {api}} {
 		a.Request.Method = method
 		matches, err := f.Match(a)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var got []asked
 		for _, m := range matches {
 			got = append(got, asked{m.Policy.Name, m.Policy.Script, m.Subject, m.Plan, m.Rates, m.Cost, m.Refused})
@@ -90,6 +86,8 @@ func TestMatch(t *testing.T) {
 		{"by: request.cookie.sid, empty: skip", "request.ip=192.0.2.7", ""},
 		{"by: request.query.user, empty: shared", "request.ip=192.0.2.7", "~ 1"},
 		{"by: [request.ip, request.query.user]", "request.ip=192.0.2.7", "192.0.2.7|~ 1"},
+		{"by: request.host, empty: shared", "request.host=Admin.Example.COM.:8080", "admin.example.com:8080 1"},
+		{"by: request.host, empty: shared, when: 'request.host == \"example.com\"'", "request.host=EXAMPLE.com.", "example.com 1"},
 		{"by: [request.ip, request.host]", "request.ip=192.0.2.7", "192.0.2.7|~ 1"},
 		{"by: [request.query.user, request.host], empty: shared", "request.ip=192.0.2.7", "~|~ 1"},
 		{"by: 'request.query.a + request.query.b', empty: skip", "request.query.b=c", "c 1"},
@@ -152,9 +150,7 @@ func matchOf(t *testing.T, f *policy.File, values string) string {
 	var a policy.Attributes
 	for _, value := range strings.Fields(values) {
 		name, value, _ := strings.Cut(value, "=")
-		if err := f.Set(&a, name, value); err != nil {
-			t.Fatal(err)
-		}
+		must(t, f.Set(&a, name, value))
 	}
 	matches, err := f.Match(a)
 	switch {

@@ -50,9 +50,7 @@ func TestManyMistakes(t *testing.T) {
 // Every kind of mistake has a file in testdata/mistakes.txt, and below it what is said of it.
 func TestMistakes(t *testing.T) {
 	golden, err := os.ReadFile(mistakesFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	parts := strings.Split(string(golden), "\n"+begins)
 	for i, part := range parts[1:] {
 		title, rest, _ := strings.Cut(part, "\n")
@@ -75,7 +73,5 @@ func TestMistakes(t *testing.T) {
 	if *update {
 		err = os.WriteFile(mistakesFile, []byte(strings.Join(parts, "\n"+begins)), 0o600)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }

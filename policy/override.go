@@ -11,14 +11,15 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/sluice-redis/sluice/httplimit"
+	"github.com/sluice-redis/sluice/internal/admit"
 	"github.com/sluice-redis/sluice/loader"
 )
 
-// Override is other rates for one subject of a policy, until a time. The subject's state is that of the policy: what it
-// was granted counts before, during and after.
+// Override is other rates for one subject of a policy, until a time. The subject's state is the policy's: what the
+// subject was granted counts before, during and after.
 type Override struct {
 	Subject string         // as Policy.Subject makes it
-	Rates   []loader.Limit // their windows are those of the policy, or of one of its plans
+	Rates   []loader.Limit // with the windows of the policy, or of one of its plans
 	Until   time.Time
 	Reason  string
 }
@@ -169,17 +170,17 @@ func (r *reader) until(n *yaml.Node) (until time.Time) {
 // forgets what a shorter window does not need, and a ring begins a new window empty.
 func (r *reader) overrideRates(p *Policy, n *yaml.Node, rates []loader.Limit) {
 	var known []string
-	for _, of := range append([]Plan{{Rates: p.Rates}}, p.Plans...) {
-		if text := showWindows(of.Rates); text != "" && !slices.Contains(known, text) {
+	for _, plan := range append([]Plan{{Rates: p.Rates}}, p.Plans...) {
+		if text := showWindows(plan.Rates); text != "" && !slices.Contains(known, text) {
 			known = append(known, text)
 		}
 	}
-	_, most := windowsOf(rates)
+	_, maxRate := windowsOf(rates)
 	switch {
 	case !slices.Contains(known, showWindows(rates)):
 		r.Fail(n, "override with the window "+showWindows(rates), strings.Join(known, ", or ")+": those of the limit")
-	case most > largest[p.Script]:
-		r.Fail(n, fmt.Sprintf("%s holds %d permits, and a rate has %d", p.Script, largest[p.Script], most),
+	case maxRate > largest[p.Script]:
+		r.Fail(n, fmt.Sprintf("%s holds %d permits, and a rate has %d", p.Script, largest[p.Script], maxRate),
 			"fewer, or script: slice_ring")
 	}
 	for _, rate := range p.Enforced(rates) {
@@ -198,7 +199,7 @@ func showWindows(rates []loader.Limit) string {
 	slices.Sort(windows)
 	texts := make([]string, len(rates))
 	for i, window := range windows {
-		texts[i] = showWindow(window)
+		texts[i] = admit.ShortDuration(window)
 	}
 	return strings.Join(texts, " and ")
 }

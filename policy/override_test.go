@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/sluice-redis/sluice/internal/redistest"
+	"github.com/sluice-redis/sluice/internal/proof/redistest"
 	"github.com/sluice-redis/sluice/loader"
 	"github.com/sluice-redis/sluice/policy"
 )
@@ -17,9 +17,9 @@ import (
 // during and after.
 func TestServerOverride(t *testing.T) {
 	limits := loader.New(client(t, redistest.Start(t).Addr))
-	for script, other := range map[string]string{"list_log": "", "zset_log": "", "gcra": "", "slice_ring": ", 12/1h"} {
+	for script, second := range map[string]string{"list_log": "", "zset_log": "", "gcra": "", "slice_ring": ", 12/1h"} {
 		t.Run(script, func(t *testing.T) {
-			file := "limits: {" + script + ": {by: 'ip(request.ip, 64)', script: " + script + ", rates: [3/10m" + other + "]"
+			file := "limits: {" + script + ": {by: 'ip(request.ip, 64)', script: " + script + ", rates: [3/10m" + second + "]"
 			path := writeFile(t, file+"}}")
 			policies, err := policy.Load(limits, path, policy.ReloadEvery(0))
 			if err != nil {
@@ -37,7 +37,7 @@ func TestServerOverride(t *testing.T) {
 			reload := func(rates string) {
 				t.Helper()
 				src := fmt.Sprintf("%s, overrides: [{subject: '2001:db8:1:2::7', rates: [%s%s], until: %s}]}}", file, rates,
-					other, t0.Format(time.RFC3339))
+					second, t0.Format(time.RFC3339))
 				if err := os.WriteFile(path, []byte(src), 0o600); err != nil {
 					t.Fatal(err)
 				}

@@ -21,14 +21,15 @@ func stepsOf(re *regexp.Regexp, bytes int) int {
 		return 0
 	}
 	anchored := prog.StartCond()&syntax.EmptyBeginText != 0
-	w := &walk{prog: prog, seen: make([]int, len(prog.Inst))}
+	w := &walk{prog: prog, visited: make([]int, len(prog.Inst))}
 	from := []uint32{uint32(prog.Start)}
 	for w.at = 1; w.at <= bytes+1 && len(from) > 0 && w.steps <= maxSteps; w.at++ {
 		w.next = nil
 		for _, pc := range from {
 			w.visit(pc)
 		}
-		if from = w.next; !anchored {
+		from = w.next
+		if !anchored {
 			from = append(from, uint32(prog.Start))
 		}
 	}
@@ -37,18 +38,18 @@ func stepsOf(re *regexp.Regexp, bytes int) int {
 
 // walk visits the instructions that can be reached at a byte of a text, whatever the text is.
 type walk struct {
-	prog  *syntax.Prog
-	seen  []int // the byte at which an instruction was last visited
-	at    int   // from 1
-	next  []uint32
-	steps int
+	prog    *syntax.Prog
+	visited []int // the byte at which an instruction was last visited
+	at      int   // from 1
+	next    []uint32
+	steps   int
 }
 
 func (w *walk) visit(pc uint32) {
-	if w.seen[pc] == w.at {
+	if w.visited[pc] == w.at {
 		return
 	}
-	w.seen[pc] = w.at
+	w.visited[pc] = w.at
 	w.steps++
 	switch in := w.prog.Inst[pc]; in.Op {
 	case syntax.InstAlt, syntax.InstAltMatch:

@@ -50,7 +50,13 @@ func (p *planner) planCall(call ast.CallExpr) func(*values) string {
 	case "ip":
 		if bits, ok := number(args[1]); ok {
 			address := p.part(args[0])
-			return func(v *values) string { return v.network(address(v), bits) }
+			return func(v *values) string {
+				key, err := networkOf(address(v), bits)
+				if err != nil {
+					v.fail(err)
+				}
+				return key
+			}
 		}
 	case "_?_:_":
 		condition, a, b := p.program(args[0]), p.part(args[1]), p.part(args[2])
@@ -172,15 +178,16 @@ func callMayBeEmpty(call ast.CallExpr) bool {
 	return true
 }
 
-// results returns the constants that an expression may be: of a ? "free" : user.plan, "free".
-func results(e ast.Expr) (texts []string) {
+// results returns the constants that an expression may be, and whether it may be nothing else: of
+// a ? "free" : user.plan, "free" and false.
+func results(e ast.Expr) (texts []string, all bool) {
 	if text, ok := literal(e); ok {
-		return []string{text}
+		return []string{text}, true
 	}
-	if e.Kind() == ast.CallKind && e.AsCall().FunctionName() == "_?_:_" {
-		for _, branch := range e.AsCall().Args()[1:] {
-			texts = append(texts, results(branch)...)
-		}
+	if e.Kind() != ast.CallKind || e.AsCall().FunctionName() != "_?_:_" {
+		return nil, false
 	}
-	return texts
+	a, allOfA := results(e.AsCall().Args()[1])
+	b, allOfB := results(e.AsCall().Args()[2])
+	return append(a, b...), allOfA && allOfB
 }

@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sluice-redis/sluice/internal/admit"
+	"github.com/sluice-redis/sluice/internal/watch"
 	"github.com/sluice-redis/sluice/loader"
 )
 
@@ -23,10 +24,9 @@ type Policies struct {
 	logger    *slog.Logger
 	observers []func(context.Context, Decision, error)
 
-	complained atomic.Int64 // when a policy that could not be applied was last logged
+	complaint admit.Complaint // of a policy that cannot be applied
+	watcher   *watch.Watcher
 
-	mu       sync.Mutex // of applied
-	applied  content    // what was last applied or refused
 	current  atomic.Pointer[set]
 	stop     chan struct{}
 	stopOnce sync.Once
@@ -87,7 +87,7 @@ func Load(limits *loader.Loader, path string, opts ...Option) (*Policies, error)
 		return nil, err
 	}
 	if p.every > 0 {
-		p.stopped.Go(p.watch)
+		p.stopped.Go(func() { p.watcher.Run(p.stop, p.every, p.logReload) })
 	}
 	return p, nil
 }
@@ -117,6 +117,7 @@ func makePolicies(limits *loader.Loader, opts []Option) (*Policies, error) {
 	if p.logger == nil {
 		p.logger = slog.Default()
 	}
+	p.watcher = watch.New(p.read, p.apply)
 	return p, nil
 }
 
@@ -129,7 +130,7 @@ func (p *Policies) Replace(file *File) error {
 	next, err := p.newSet(file)
 	if err == nil {
 		old := p.current.Swap(next)
-		p.complained.Store(0) // what is wrong with the new file is logged at once
+		p.complaint.Reset() // what is wrong with the new file is logged at once
 		p.stopped.Go(func() {
 			if err := old.closeAheads(next); err != nil {
 				p.logger.Error("permits granted ahead of Redis are not counted", "file", p.path, "error", err)
@@ -145,8 +146,8 @@ func (p *Policies) File() *File { return p.current.Load().file }
 // Loader returns the Loader of the limiters.
 func (p *Policies) Loader() *loader.Loader { return p.limits }
 
-// Close ends the reading of the file. The limits stay as they are, but none is ahead of Redis any more: what was granted
-// ahead is reported, within 5 s. Its error says what is not. Cost: one round trip for up to 4096 subjects.
+// Close ends the reading of the file. The limits stay as they are, but none is ahead of Redis any more: what was
+// granted ahead is reported, within 5 s. Its error says what is not. Cost: one round trip for up to 4096 subjects.
 func (p *Policies) Close() error {
 	if p.stop != nil { // nil: nobody made p
 		p.stopOnce.Do(func() { close(p.stop) })
@@ -155,67 +156,27 @@ func (p *Policies) Close() error {
 	return p.current.Load().closeAheads(nil)
 }
 
-// content is what a look at the file has found.
-type content struct {
-	src []byte
-	err string // why it could not be read
-}
-
-func (c content) equal(other content) bool {
-	return c.err == other.err && bytes.Equal(c.src, other.src)
-}
-
-func (p *Policies) look() content {
-	src, err := readFile(p.path)
-	if err != nil {
-		return content{err: err.Error()}
-	}
-	return content{src: src}
-}
-
 // Reload reads the file now, whether or not it has changed, as at a signal. If the file is wrong, the old limits stay.
-func (p *Policies) Reload() error { return p.apply(p.look()) }
+func (p *Policies) Reload() error { return p.watcher.Apply() }
 
-func (p *Policies) apply(c content) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.applied = c
-	if c.err != "" {
-		return errors.New("policy: " + c.err)
+func (p *Policies) read() watch.Content {
+	src, err := watch.ReadFile(p.path)
+	if err != nil {
+		return watch.Content{Err: fmt.Errorf("policy: %w", err)}
 	}
-	file, err := Parse(p.path, c.src)
+	return watch.Content{Files: map[string][]byte{p.path: src}}
+}
+
+func (p *Policies) apply(files map[string][]byte) error {
+	file, err := Parse(p.path, files[p.path])
 	if err != nil {
 		return err
 	}
 	return p.Replace(file)
 }
 
-// watch applies changes of the file until Close.
-func (p *Policies) watch() {
-	ticker := time.NewTicker(p.every)
-	defer ticker.Stop()
-	last := p.lastApplied()
-	for {
-		select {
-		case <-p.stop:
-			return
-		case <-ticker.C:
-		}
-		now := p.look()
-		if settled := now.equal(last); settled && !now.equal(p.lastApplied()) {
-			p.tell(p.apply(now))
-		}
-		last = now
-	}
-}
-
-func (p *Policies) lastApplied() content {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.applied
-}
-
-func (p *Policies) tell(err error) {
+// logReload logs what became of a change of the file.
+func (p *Policies) logReload(err error) {
 	if err != nil {
 		p.logger.Error("policy file is wrong: the limits stay as they were", "file", p.path, "error", err)
 		return
@@ -223,13 +184,9 @@ func (p *Policies) tell(err error) {
 	p.logger.Info("policy file applied", "file", p.path, "limits", len(p.File().Policies))
 }
 
-// complaintPause is the time between two complaints: a client can cause them too.
-const complaintPause = time.Minute
-
-// complain logs why a policy cannot be applied to a call, but not for every call.
+// complain logs why a policy cannot be applied to a call, once a minute: a client can cause it too.
 func (p *Policies) complain(err error) {
-	now, last := time.Now().UnixNano(), p.complained.Load()
-	if now-last >= complaintPause.Nanoseconds() && p.complained.CompareAndSwap(last, now) {
+	if p.complaint.IsDue(time.Minute) {
 		p.logger.Error("a policy cannot be applied to calls", "file", p.path, "error", err)
 	}
 }
@@ -248,11 +205,12 @@ func (p *Policies) newSet(file *File) (*set, error) {
 	s := &set{file: file, limiters: make([][]loader.Limiter, len(file.Policies)),
 		makers: make([]func([]loader.Limit) loader.Limiter, len(file.Policies))}
 	old := p.current.Load()
-	errs := []error{file.address.Check()}
+	errs := []error{file.clientsErr}
 	for i, policy := range file.Policies {
 		s.query = s.query || policy.uses("request.query")
 		s.cookie = s.cookie || policy.uses("request.cookie")
-		if s.limiters[i], s.makers[i] = old.limitersOf(policy); s.limiters[i] == nil {
+		s.limiters[i], s.makers[i] = old.limitersOf(policy)
+		if s.limiters[i] == nil {
 			s.limiters[i], s.makers[i] = policy.newLimiters(p.limits)
 		}
 		for _, o := range policy.Overrides { // Redis decides these, also if the others are ahead of it

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluice-redis/sluice/internal/admit"
 	"github.com/sluice-redis/sluice/loader"
 )
 
@@ -72,8 +73,8 @@ func parseWindow(text string) (time.Duration, error) {
 	return time.Duration(n) * 24 * time.Hour, err
 }
 
-// conflict says which of the rates can never deny beside the others, because they are tighter in any interval, and which
-// have so nearly the same window that a slice_ring counts both by the same slices.
+// conflict says which of the rates can never deny beside the others, because they are tighter in any interval, and
+// which have so nearly the same window that a slice_ring counts both by the same slices.
 func conflict(rates []loader.Limit) (at int, what string) {
 	for i, a := range rates {
 		for _, b := range rates[:i] {
@@ -93,8 +94,9 @@ func conflict(rates []loader.Limit) (at int, what string) {
 			if b.Window > a.Window && b.Permits <= a.Permits {
 				return i, fmt.Sprintf("%s never denies: %s allows no more in a longer window", show(a), show(b))
 			}
-			if most, ok := mostIn(a.Window, b); ok && a.Window > b.Window && most <= a.Permits {
-				return i, fmt.Sprintf("%s never denies: %s allows at most %d in %s", show(a), show(b), most, showWindow(a.Window))
+			if upper, ok := maxIn(a.Window, b); ok && a.Window > b.Window && upper <= a.Permits {
+				return i, fmt.Sprintf("%s never denies: %s allows at most %d in %s", show(a), show(b), upper,
+					admit.ShortDuration(a.Window))
 			}
 		}
 	}
@@ -102,23 +104,13 @@ func conflict(rates []loader.Limit) (at int, what string) {
 }
 
 // mostIn is how many permits a rate allows in a longer window; not ok if that is more than an int64 holds.
-func mostIn(window time.Duration, rate loader.Limit) (most int64, ok bool) {
+func maxIn(window time.Duration, rate loader.Limit) (upper int64, ok bool) {
 	times := int64((window + rate.Window - 1) / rate.Window)
-	most = times * rate.Permits
-	return most, rate.Permits == 0 || most/rate.Permits == times
+	upper = times * rate.Permits
+	return upper, rate.Permits == 0 || upper/rate.Permits == times
 }
 
 // show is a rate as it stands in a file.
 func show(limit loader.Limit) string {
-	return strconv.FormatInt(limit.Permits, 10) + "/" + showWindow(limit.Window)
-}
-
-func showWindow(d time.Duration) string {
-	text := d.String()
-	for _, zeros := range []string{"m0s", "h0m"} {
-		if strings.HasSuffix(text, zeros) {
-			text = text[:len(text)-2]
-		}
-	}
-	return text
+	return strconv.FormatInt(limit.Permits, 10) + "/" + admit.ShortDuration(limit.Window)
 }

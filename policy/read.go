@@ -1,19 +1,17 @@
 package policy
 
 import (
-	"errors"
 	"fmt"
 	"net/netip"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"cel.dev/cel-go/cel"
 	"go.yaml.in/yaml/v4"
 
-	"github.com/sluice-redis/sluice/loader"
+	"github.com/sluice-redis/sluice/internal/admit"
 	"github.com/sluice-redis/sluice/policy/internal/yamlfile"
 )
 
@@ -28,8 +26,15 @@ var (
 // Parse reads a policy file. The name is used in errors only, which are Mistakes. The same bytes always give the same
 // policies, or the same mistakes. Cost: up to a millisecond for each expression; of more than 1000 mistakes the rest of
 // the file is not looked at.
-func Parse(name string, src []byte) (*File, error) {
-	r := &reader{Reader: yamlfile.New(name, src, "limits")}
+func Parse(name string, src []byte) (*File, error) { return parse(name, src, false) }
+
+// ParseForService is Parse for a service that proxies ask, such as sluiced. It knows nothing of an application: neither
+// its values nor its answers. What a file asks for and such a service never has is a mistake: `attributes`, user.key,
+// user.plan and `count`, and a `plan` that the client names without a plan `default`.
+func ParseForService(name string, src []byte) (*File, error) { return parse(name, src, true) }
+
+func parse(name string, src []byte, forService bool) (*File, error) {
+	r := &reader{Reader: yamlfile.New(name, src, "limits"), forService: forService}
 	r.Hint = func(word string) string {
 		if isRate(word) {
 			return wantBrackets
@@ -50,7 +55,8 @@ func Parse(name string, src []byte) (*File, error) {
 // reader reads one file.
 type reader struct {
 	*yamlfile.Reader
-	compiler *compiler
+	compiler   *compiler
+	forService bool
 }
 
 func (r *reader) file(name string, root *yaml.Node) *File {
@@ -59,9 +65,14 @@ func (r *reader) file(name string, root *yaml.Node) *File {
 	}
 	words := r.Mapping(root, fileWords)
 	f := &File{name: name, Attributes: r.attributes(words["attributes"]), Proxies: r.proxies(words["proxies"])}
-	f.address = addressBehind(f.Proxies)
+	if len(f.Proxies) > 0 {
+		f.clientsErr = f.clients.TrustXForwardedFor(f.Proxies...)
+	}
+	if r.forService && len(f.Attributes) > 0 {
+		r.Fail(words["attributes"], "attributes: "+noApplication, wantRequest)
+	}
 	var err error
-	if r.compiler, err = newCompiler(f.Attributes); err != nil {
+	if r.compiler, err = newCompiler(f.Attributes, r.forService); err != nil {
 		r.Fail(root, err.Error(), "other names of attributes")
 		return f
 	}
@@ -115,7 +126,7 @@ func (p *Policy) windowNames() (names []string) {
 			continue
 		}
 		for _, rate := range plan.Rates {
-			names = append(names, p.Name+"-"+showWindow(rate.Window))
+			names = append(names, p.Name+"-"+admit.ShortDuration(rate.Window))
 		}
 	}
 	return names
@@ -171,300 +182,6 @@ func isNetwork(text string) bool {
 	}
 	_, err = netip.ParsePrefix(text)
 	return err == nil
-}
-
-var limiterName = regexp.MustCompile(`^[A-Za-z0-9._/-]{1,128}$`)
-
-// policy reads one limit.
-func (r *reader) policy(key, n *yaml.Node) *Policy {
-	if !limiterName.MatchString(key.Value) {
-		r.Fail(key, fmt.Sprintf("limit %q", key.Value), "a name of letters, digits, dot, underscore, dash and slash")
-	}
-	if !r.IsMapping(n, "limit "+key.Value) {
-		return nil
-	}
-	words := r.Mapping(n, policyWords)
-	p := &Policy{Name: key.Value, Line: key.Line, Column: key.Column}
-	rules := r.compiler.rules
-	p.When, p.when = r.expression(words["when"], "when", rules, cel.BoolType)
-	r.by(p, key, words)
-	p.Plan, p.plan = r.expression(words["plan"], "plan", rules, cel.StringType)
-	before := len(r.Mistakes)
-	r.rates(p, key, words)
-	ratesKnown := len(r.Mistakes) == before
-	r.cost(p, words["cost"])
-	r.count(p, words["count"])
-	r.modes(p, words)
-	r.ahead(p, words["ahead"], ratesKnown)
-	r.script(p, key, words["script"], ratesKnown)
-	r.overrides(p, words["overrides"], ratesKnown)
-	r.about(p, key)
-	return p
-}
-
-// about finds out whether a limit is about requests or descriptors.
-func (r *reader) about(p *Policy, key *yaml.Node) {
-	for _, e := range append(slices.Clone(p.by), p.when, p.plan, p.cost) {
-		p.asksRequest = p.asksRequest || e.uses("request.")
-		for _, v := range descriptorVariables {
-			p.asksDescriptor = p.asksDescriptor || e.uses(v.name)
-		}
-	}
-	switch {
-	case p.asksRequest && p.asksDescriptor:
-		r.Fail(key, fmt.Sprintf("limit %s asks about a request and a descriptor", p.Name), "two limits: one for each")
-	case p.Before && !p.asksDescriptor:
-		r.Fail(key, fmt.Sprintf("limit %s has cost: before, and is about no descriptor", p.Name), "another cost, or none")
-	}
-}
-
-// by reads what a limit is counted by.
-func (r *reader) by(p *Policy, key *yaml.Node, words map[string]*yaml.Node) {
-	p.Empty = Empty(r.choice(words["empty"], "empty", string(RefuseEmpty), string(SkipEmpty), string(ShareEmpty)))
-	by := words["by"]
-	if by == nil {
-		r.Fail(key, fmt.Sprintf("limit %s has no by", key.Value), `by: what is counted, as in by: request.ip, `+
-			`or by: '"all"' for one limit for everybody`)
-		return
-	}
-	items, ok := r.Items(by, "by")
-	mayBeEmpty := true
-	if len(items) == 0 && ok {
-		r.Fail(by, "by is empty", "what is counted, as in by: request.ip")
-	}
-	for _, item := range items {
-		text, e := r.expression(item, "by", r.compiler.rules, cel.StringType)
-		if e != nil {
-			p.By, p.by = append(p.By, text), append(p.by, e)
-		}
-		mayBeEmpty = mayBeEmpty && e != nil && e.mayEmpty
-	}
-	if mayBeEmpty && p.Empty == "" && len(p.by) > 0 {
-		r.Fail(by, "by may be empty: the client may leave it out", "empty: refuse, skip or shared beside it")
-	}
-}
-
-// rates reads the rates or the plans.
-func (r *reader) rates(p *Policy, key *yaml.Node, words map[string]*yaml.Node) {
-	rates, plan, plans := words["rates"], words["plan"], words["plans"]
-	switch {
-	case rates != nil && plans != nil:
-		r.Fail(plans, "rates and plans in one limit", "one of them; the rates of all others are plans: {default: ..}")
-		r.rateList(rates, "rates", 1)
-		r.plans(p, plan, plans)
-	case rates != nil && plan != nil:
-		r.Fail(plan, "plan without plans", "plans: {NAME: [3/1m]}, or no plan")
-		r.rateList(rates, "rates", 1)
-	case rates != nil:
-		p.Rates = r.rateList(rates, "rates", 1)
-	case plan == nil && plans != nil:
-		r.Fail(plans, "plans without plan", "plan: which of them, as in plan: user.plan")
-	case plan != nil && plans == nil:
-		r.Fail(plan, "a plan without a limit: no plans", "plans: {NAME: [3/1m]}")
-	case plans == nil:
-		r.Fail(key, fmt.Sprintf("limit %s has no rates", key.Value), "rates: [3/1m], or plan and plans")
-	default:
-		r.plans(p, plan, plans)
-	}
-}
-
-func (r *reader) plans(p *Policy, plan, plans *yaml.Node) {
-	if !r.IsMapping(plans, "plans") {
-		return
-	}
-	var names []string
-	for _, e := range r.Entries(plans, "plan") {
-		names = append(names, e.Key.Value)
-		p.Plans = append(p.Plans, Plan{Name: e.Key.Value, Rates: r.rateList(e.Value, "plan "+e.Key.Value, 0)})
-	}
-	if len(plans.Content) == 0 {
-		r.Fail(plans, "no plans", "plans: {NAME: [3/1m]}")
-	}
-	if p.plan == nil || slices.Contains(names, DefaultPlan) {
-		return
-	}
-	for _, result := range results(p.plan.checked) {
-		if !slices.Contains(names, result) {
-			r.Fail(plan, fmt.Sprintf("a plan without a limit: %q", result), "one of plans: "+strings.Join(names, ", "))
-		}
-	}
-}
-
-// rateList reads rates, each of at least so many permits and of use beside the others.
-func (r *reader) rateList(n *yaml.Node, what string, least int64) []loader.Limit {
-	rates, items := r.rateItems(n, what, least)
-	if at, conflict := conflict(rates); conflict != "" && len(rates) == len(items) {
-		r.Fail(items[at], conflict, "another rate, or none")
-	}
-	return rates
-}
-
-func (r *reader) rateItems(n *yaml.Node, what string, least int64) (rates []loader.Limit, items []*yaml.Node) {
-	items, ok := r.Items(n, what)
-	switch {
-	case !ok:
-	case len(items) == 0 && isRate(strings.TrimPrefix(what, "plan ")):
-		r.Fail(n, what, wantBrackets)
-	case len(items) == 0 && strings.HasPrefix(what, "plan "):
-		r.Fail(n, "a plan without a limit: "+what[len("plan "):], "[60/1m]; [0/1m] for a plan that allows nothing")
-	case len(items) == 0:
-		r.Fail(n, "no rates", "one or more, as in [3/1m, 20/24h]")
-	case len(items) > maxRates:
-		r.Fail(n, fmt.Sprintf("%d rates", len(items)), "at most 8")
-	}
-	for _, item := range items {
-		if rate, ok := r.rate(item, least); ok {
-			rates = append(rates, rate)
-		}
-	}
-	return rates, items
-}
-
-func (r *reader) rate(n *yaml.Node, least int64) (rate loader.Limit, ok bool) {
-	text, ok := r.Scalar(n, "rate")
-	if !ok {
-		return rate, false
-	}
-	rate, what, want := parseRate(text)
-	if list := bracketed(text); list != "" {
-		want = list
-	}
-	if what == "" && rate.Permits < least {
-		what, want = fmt.Sprintf("rate %q allows nothing", text), "at least 1 permit; 0 is for plans"
-	}
-	if what == "" && rate.Permits > maxPermits {
-		what, want = fmt.Sprintf("rate %q", text), "at most 1000000000 permits"
-	}
-	if what != "" {
-		r.Fail(n, what, want)
-	}
-	return rate, what == ""
-}
-
-// cost reads how many permits a call takes.
-func (r *reader) cost(p *Policy, n *yaml.Node) {
-	p.fixedCost = 1
-	if p.Before = n != nil && n.Value == "before"; p.Before {
-		return
-	}
-	p.Cost, p.cost = r.expression(n, "cost", r.compiler.rules, cel.IntType)
-	if p.cost == nil {
-		return
-	}
-	cost, ok := number(p.cost.checked)
-	if !ok {
-		return
-	}
-	p.cost, p.fixedCost = nil, int64(cost)
-	if cost < 1 {
-		r.Fail(n, fmt.Sprintf("cost %d", cost), "at least 1")
-	}
-	for _, rate := range p.all() {
-		if rate.Permits > 0 && int64(cost) > rate.Permits {
-			r.Fail(n, fmt.Sprintf("cost %d can never be granted", cost), "at most the permits of every rate: "+show(rate))
-			return
-		}
-	}
-}
-
-// count reads which calls are charged.
-func (r *reader) count(p *Policy, n *yaml.Node) {
-	p.Count, p.count = r.expression(n, "count", r.compiler.counts, cel.BoolType)
-	if p.count != nil && !p.count.uses(nameStatus) {
-		r.Fail(n, "count does not ask for "+nameStatus,
-			nameStatus+" >= 400, say; what is known before the response belongs into when")
-	}
-}
-
-func (r *reader) modes(p *Policy, words map[string]*yaml.Node) {
-	p.Mode = Mode(r.choice(words["mode"], "mode", string(Enforce), string(Shadow)))
-	if p.Mode == "" {
-		p.Mode = Enforce
-	}
-	n := words["fail"]
-	if n == nil {
-		return
-	}
-	text, ok := r.Scalar(n, "fail")
-	switch share, isLocal := strings.CutPrefix(text, "local "); {
-	case !ok || text == "closed":
-	case text == "open":
-		p.Fail.Open = true
-	case isLocal:
-		r.share(p, n, strings.TrimSpace(share))
-	default:
-		r.Fail(n, fmt.Sprintf("fail %q", text), "closed, open or a share such as local 1/8"+
-			yamlfile.DidYouMean(text, "closed", "open"))
-	}
-}
-
-// ahead reads how far a process may be ahead of Redis: {processes: 20, error: 5%, strict: true}.
-func (r *reader) ahead(p *Policy, n *yaml.Node, ratesKnown bool) {
-	if n == nil || !r.IsMapping(n, "ahead") {
-		return
-	}
-	words := r.Mapping(n, []string{"processes", "error", "strict"})
-	text := func(word string) string {
-		if words[word] == nil {
-			return ""
-		}
-		text, _ := r.Scalar(words[word], word)
-		return text
-	}
-	percent, isPercent := strings.CutSuffix(text("error"), "%")
-	processes, err := strconv.Atoi(text("processes"))
-	share, errOfShare := strconv.ParseFloat(percent, 64)
-	if err != nil || errOfShare != nil || !isPercent || processes < 1 || !(share > 0 && share <= 100) {
-		r.Fail(n, "ahead", "{processes: 20, error: 5%}: how many there are, and how far above a limit they may go")
-		return
-	}
-	p.Ahead = loader.AheadOptions{Processes: processes, Error: share / 100, Strict: text("strict") == "true"}
-	if !slices.Contains([]string{"", "true", "false"}, text("strict")) {
-		r.Fail(words["strict"], fmt.Sprintf("strict %q", text("strict")), "true or false")
-	}
-	if p.count != nil {
-		r.Fail(n, "ahead beside count", "one of them: what was granted ahead of Redis cannot be given back")
-	}
-	for _, plan := range append([]Plan{{Rates: p.Rates}}, p.Plans...) {
-		allowsNothing := func(rate loader.Limit) bool { return rate.Permits == 0 }
-		if len(plan.Rates) == 0 || slices.ContainsFunc(plan.Rates, allowsNothing) {
-			continue
-		}
-		if ratesKnown && !r.aheadOf(p, n, plan.Rates) {
-			return
-		}
-	}
-}
-
-// aheadOf checks how far a process may be ahead of the rates of a plan.
-func (r *reader) aheadOf(p *Policy, n *yaml.Node, rates []loader.Limit) bool {
-	enforced, err := p.Ahead.Enforced(rates)
-	if wrong, ok := errors.AsType[*loader.ArgumentError](err); ok {
-		r.Fail(n, wrong.Argument+" "+wrong.Value, wrong.Want)
-		return false
-	}
-	for i, rate := range enforced {
-		if p.fixedCost > rate.Permits && p.fixedCost <= rates[i].Permits {
-			what := fmt.Sprintf("cost %d can never be granted: strict leaves %s of %s", p.fixedCost, show(rate), show(rates[i]))
-			r.Fail(n, what, "at least the cost: a smaller error")
-			return false
-		}
-	}
-	return true
-}
-
-// share reads the share of the rate that one process allows while Redis does not decide.
-func (r *reader) share(p *Policy, n *yaml.Node, text string) {
-	part, of, isFraction := strings.Cut(text, "/")
-	share, err := strconv.ParseFloat(part, 64)
-	if isFraction && err == nil {
-		var divisor float64
-		divisor, err = strconv.ParseFloat(of, 64)
-		share /= divisor
-	}
-	if p.Fail.Local = share; err != nil || !(share > 0 && share <= 1) {
-		r.Fail(n, fmt.Sprintf("share %q", text), "more than 0 and at most 1, as in local 1/8")
-	}
 }
 
 // choice reads a word that is one of several, "" if there is none.

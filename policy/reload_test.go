@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/sluice-redis/sluice/internal/redistest"
+	"github.com/sluice-redis/sluice/internal/proof/redistest"
 	"github.com/sluice-redis/sluice/policy"
 )
 
@@ -67,7 +67,7 @@ func TestReload(t *testing.T) {
 			what    string
 			change  func()
 			permits int64
-			told    string // in the log, within 3 s
+			logged  string // in the log, within 3 s
 		}{
 			{"nothing", func() {}, 5, ""},
 			{"written", func() { write(t, path, otherLimit) }, 7, "policy file applied"},
@@ -85,12 +85,12 @@ func TestReload(t *testing.T) {
 			c.change()
 			time.Sleep(3 * time.Second)
 			synctest.Wait()
-			told := log.take()
+			logged := log.take()
 			if got := permitsOf(policies); got != c.permits {
 				t.Errorf("%s: %d permits, want %d", c.what, got, c.permits)
 			}
-			if (told == "") != (c.told == "") || !strings.Contains(told, c.told) || strings.Count(told, "\n") > 1 {
-				t.Errorf("%s: told %q, want one line with %q", c.what, told, c.told)
+			if (logged == "") != (c.logged == "") || !strings.Contains(logged, c.logged) || strings.Count(logged, "\n") > 1 {
+				t.Errorf("%s: logged %q, want one line with %q", c.what, logged, c.logged)
 			}
 		}
 	})
@@ -115,8 +115,8 @@ func TestReloadHalfWritten(t *testing.T) {
 				t.Fatalf("%q was applied", otherLimit[:n])
 			}
 		}
-		if told := log.take(); told != "" {
-			t.Errorf("told %q", told)
+		if logged := log.take(); logged != "" {
+			t.Errorf("logged %q", logged)
 		}
 	})
 }
@@ -167,8 +167,8 @@ func TestComplaintPause(t *testing.T) {
 			if _, err := policies.Decide(t.Context(), from("192.0.2.1")); err == nil {
 				t.Error("a call without a user was decided")
 			}
-			if told := log.take(); strings.Count(told, "\n") != c.lines {
-				t.Errorf("call %d: told %q, want %d lines", n, told, c.lines)
+			if logged := log.take(); strings.Count(logged, "\n") != c.lines {
+				t.Errorf("call %d: logged %q, want %d lines", n, logged, c.lines)
 			}
 		}
 	})
@@ -304,15 +304,15 @@ func TestNothingMade(t *testing.T) {
 // All observers are told, in their order.
 func TestObservers(t *testing.T) {
 	_, limits := fakeRedis(t)
-	var told []string
+	var logged []string
 	named := func(name string) policy.Option {
-		return policy.Observe(func(context.Context, policy.Decision, error) { told = append(told, name) })
+		return policy.Observe(func(context.Context, policy.Decision, error) { logged = append(logged, name) })
 	}
 	policies := load(t, limits, oneLimit, named("first"), policy.Observe(nil), named("second"))
 	if _, err := policies.Decide(t.Context(), policy.Attributes{}); err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{"first", "second"}; !slices.Equal(told, want) {
-		t.Errorf("told %q, want %q", told, want)
+	if want := []string{"first", "second"}; !slices.Equal(logged, want) {
+		t.Errorf("logged %q, want %q", logged, want)
 	}
 }

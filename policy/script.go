@@ -58,27 +58,27 @@ func (r *reader) script(p *Policy, key, n *yaml.Node, ratesKnown bool) {
 
 // smallestScript is list_log where one window is all there is to count, slice_ring for everything else.
 func (p *Policy) smallestScript() string {
-	windows, most := windowsOf(p.all())
-	if len(windows) > 1 || most > maxListLog || p.Ahead.Processes > 0 {
+	windows, maxRate := windowsOf(p.all())
+	if len(windows) > 1 || maxRate > maxListLog || p.Ahead.Processes > 0 {
 		return sliceRing
 	}
 	return listLog
 }
 
 // windowsOf returns the different windows of rates, and the most permits of one.
-func windowsOf(rates []loader.Limit) (windows []time.Duration, most int64) {
+func windowsOf(rates []loader.Limit) (windows []time.Duration, maxRate int64) {
 	for _, rate := range rates {
-		most = max(most, rate.Permits)
+		maxRate = max(maxRate, rate.Permits)
 		if rate.Permits > 0 && !slices.Contains(windows, rate.Window) {
 			windows = append(windows, rate.Window)
 		}
 	}
-	return windows, most
+	return windows, maxRate
 }
 
 // checkScript says why the script cannot hold the rates, and the way out.
 func (p *Policy) checkScript() (what, want string) {
-	windows, most := windowsOf(p.all())
+	windows, maxRate := windowsOf(p.all())
 	switch {
 	case p.Ahead.Processes > 0 && p.Script != sliceRing:
 		return "script " + p.Script + " beside ahead", "slice_ring, or no script"
@@ -86,8 +86,8 @@ func (p *Policy) checkScript() (what, want string) {
 	case len(windows) > 1:
 		return fmt.Sprintf("%s counts one window, and these rates have %d", p.Script, len(windows)),
 			"slice_ring, or no script"
-	case most > largest[p.Script]:
-		return fmt.Sprintf("%s holds %d permits, and a rate has %d", p.Script, largest[p.Script], most),
+	case maxRate > largest[p.Script]:
+		return fmt.Sprintf("%s holds %d permits, and a rate has %d", p.Script, largest[p.Script], maxRate),
 			"slice_ring, or no script"
 	case p.Script == gcra && p.Count != "":
 		return "gcra cannot give back what count does not charge", "list_log or slice_ring, or no script"

@@ -1,14 +1,20 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"reflect"
+	"slices"
+	"strings"
 
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
 	"cel.dev/cel-go/common/types/traits"
+
+	"github.com/sluice-redis/sluice/internal/admit"
 )
 
 // values is the attributes as an expression asks for them, and what was found wrong with them on the way.
@@ -33,23 +39,37 @@ func (v *values) fail(err error) {
 	}
 }
 
+// hostOf is a host as servers compare it: in lower case, without the dot that ends a full name. A port stays.
+func hostOf(text string) string {
+	text = strings.ToLower(text)
+	if name, port, found := strings.Cut(text, ".:"); found {
+		return name + ":" + port
+	}
+	return strings.TrimSuffix(text, ".")
+}
+
 // text is the value of a variable that is a text.
-func (v *values) text(name string) string {
+func (v *values) text(name string) (text string) {
 	switch name {
 	case "request.method":
-		return v.bounded(name, v.Request.Method)
+		text = v.Request.Method
 	case "request.path":
-		return v.bounded(name, v.Request.Path)
+		text = v.Request.Path
 	case "request.host":
-		return v.bounded(name, v.Request.Host)
+		text = hostOf(v.Request.Host)
 	case "request.ip":
-		return v.bounded(name, v.Request.IP)
+		text = v.Request.IP
 	case "domain":
-		return v.bounded(name, v.Descriptor.Domain)
+		text = v.Descriptor.Domain
 	case "keys":
-		return v.bounded(name, v.Descriptor.keys())
+		text = v.Descriptor.keys()
+	default:
+		text = v.Values[name]
 	}
-	return v.bounded(name, v.Values[name])
+	if len(text) > maxText {
+		return v.tooLong(name, text)
+	}
+	return text
 }
 
 // needed is text, and remembers if it is empty that is not for the client to leave out.
@@ -57,15 +77,6 @@ func (v *values) needed(name string) string {
 	text := v.text(name)
 	if text == "" && v.missing == "" && name != "request.host" {
 		v.missing = name
-	}
-	return text
-}
-
-// network is the key of an address.
-func (v *values) network(address string, bits int) string {
-	text, err := networkOf(address, bits)
-	if err != nil {
-		v.fail(err)
 	}
 	return text
 }
@@ -82,7 +93,10 @@ func (v *values) at(name, key string) (text string, found bool) {
 	case "descriptor":
 		text, found = v.Descriptor.value(key)
 	}
-	return v.bounded(name, text), found
+	if len(text) > maxText {
+		return v.tooLong(name, text), found
+	}
+	return text, found
 }
 
 func first(texts []string) (string, bool) {
@@ -92,13 +106,14 @@ func first(texts []string) (string, bool) {
 	return texts[0], true
 }
 
-// bounded refuses texts on which an expression could spend more than was estimated.
-func (v *values) bounded(name, text string) string {
-	if len(text) > maxText {
-		v.fail(fmt.Errorf("%s has %d bytes: want at most %d", name, len(text), maxText))
-		return ""
+// tooLong refuses a text on which an expression could spend more than was estimated.
+func (v *values) tooLong(name, text string) string {
+	err := fmt.Errorf("%s has %d bytes: want at most %d", name, len(text), maxText)
+	if isOfCaller(name) {
+		err = &clientError{err}
 	}
-	return text
+	v.fail(err)
+	return ""
 }
 
 // ResolveName is how CEL asks for a variable.
@@ -162,26 +177,54 @@ func (t *textValues) ConvertToType(ref.Type) ref.Val {
 	return types.NewErr("%s is no value by itself", t.name)
 }
 
-func (t *textValues) Equal(other ref.Val) ref.Val { return types.Bool(other == ref.Val(t)) }
-func (t *textValues) Iterator() traits.Iterator   { return nil }
-func (t *textValues) Size() ref.Val               { return types.IntOne }
-func (t *textValues) Type() ref.Type              { return types.MapType }
-func (t *textValues) Value() any                  { return t }
+func (t *textValues) Equal(v ref.Val) ref.Val   { return types.Bool(v == ref.Val(t)) }
+func (t *textValues) Iterator() traits.Iterator { return nil }
+func (t *textValues) Size() ref.Val             { return types.IntOne }
+func (t *textValues) Type() ref.Type            { return types.MapType }
+func (t *textValues) Value() any                { return t }
+
+// clientError is an error of an expression that the client's request caused.
+type clientError struct{ error }
+
+func (e *clientError) Unwrap() error { return e.error }
+
+// blame returns an error of the expression: the client's if the expression asks for nothing but the request, or
+// a descriptor.
+func (e *expression) blame(err error) error {
+	if len(e.names) == 0 {
+		return err
+	}
+	for _, name := range e.names {
+		if !isOfCaller(name) {
+			return err
+		}
+	}
+	return &clientError{err}
+}
+
+// isOfCaller reports whether a variable is a request's or a descriptor's.
+func isOfCaller(name string) bool {
+	isName := func(v variable) bool { return v.name == name }
+	return slices.ContainsFunc(requestVariables, isName) || slices.ContainsFunc(descriptorVariables, isName)
+}
 
 // run computes an expression.
 func (e *expression) run(v *values) (ref.Val, error) {
 	result, _, err := e.program.Eval(v)
-	if v.err != nil {
-		return nil, v.err
+	if err = cmp.Or(v.err, err); err != nil {
+		return nil, e.blame(err)
 	}
-	return result, err
+	return result, nil
 }
 
 // text computes an expression that is a text.
 func (e *expression) text(v *values) (string, error) {
 	if e.plain != nil {
 		text := e.plain(v)
-		return text, v.err
+		if v.err != nil {
+			return "", e.blame(v.err)
+		}
+		return text, nil
 	}
 	result, err := e.run(v)
 	if err != nil {
@@ -206,4 +249,20 @@ func (e *expression) holds(v *values) (bool, error) {
 	}
 	result, err := e.run(v)
 	return err == nil && bool(result.(types.Bool)), err
+}
+
+// networkOf is the key of an address: an IPv4 address as it is, of IPv6 the prefix of so many bits. IPv4-mapped
+// addresses become IPv4, a zone is dropped. The empty address stays empty.
+func networkOf(address string, bits int) (string, error) {
+	if address == "" {
+		return "", nil
+	}
+	a, err := netip.ParseAddr(address[:min(len(address), 64)])
+	if err != nil {
+		return "", fmt.Errorf("ip(%.64q): not an address", address)
+	}
+	if bits < 1 || bits > 128 {
+		return "", fmt.Errorf("ip(.., %d): want a prefix of 1 to 128 bits", bits)
+	}
+	return admit.Network(a.Unmap().WithZone(""), bits), nil
 }

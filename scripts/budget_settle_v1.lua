@@ -1,11 +1,12 @@
 -- budget_settle v1
 --
--- Settles what budget charged for an id: the actual cost takes the place of the estimate. What it cost
--- more is charged to the current slices of the windows named, whatever their limits: while one holds more
--- than its limit, budget and slice_ring deny. What it cost less is given back as slice_ring_return does,
--- in those windows named that were charged for the id: no more than their slices hold, and at most 1000
--- slices back. If a ring was deleted and filled again in that slice, it gives back permits of others.
--- Where Redis refuses a command, the id keeps its estimate, and its ttl may start again.
+-- Settles what budget charged for an id: the actual cost takes the place of the estimate. What it cost more, and only
+-- that, is charged to the current slices of all windows named, whatever their limits: to budget and slice_ring, one
+-- above its limit is full. What it cost less is given back as slice_ring_return does, from the slice of the id's time,
+-- in the windows named whose slice and size, under whatever key, were charged for the id; of the others, only the
+-- headers are read. If a ring was deleted and filled again in that slice, it gives back permits of others, and so where
+-- slice_ring_return gave the estimate back. Where Redis refuses a command, the id keeps its estimate; its ttl may have
+-- begun anew.
 --
 -- GROUP[i]    window       1..8
 -- KEYS[i]     ring_i       <prefix>:<limiter>:{<subject>}:sr1:<slice>x<size>
@@ -14,31 +15,31 @@
 -- ARGV[1]     ttl          us    1000..31622400000000    how long the id is known from now on
 -- ARGV[2]     permits      int   0..1000000000           the actual cost
 -- ARGV[3]     unknown      int   0..1                    an id that is not known: 0 leaves it alone, 1 charges it.
---                                                        With 1, do not settle later than ttl: the cost is then
---                                                        charged again, on top of what was charged
+--                                                        With 1, settle and retry while the id is known: later,
+--                                                        the cost is charged on top of what was charged before
 -- ARGV[2i+2]  slice_i      us    1000..86400000000       length of a slice
 -- ARGV[2i+3]  size_i       int   1..1000                 number of its slices
 --
 -- REPLY[1]    settled      int   0..1                    1: this call settled it; 0: settled before, or not known
--- REPLY[2]    permits      int   0..1000000000           charged for the id in all; 0 where it is not known
+-- REPLY[2]    permits      int   0..1000000000           what the id counts for: the estimate less the most that one
+--                                                        window gave back, or the cost if above; not known: 0
 -- REPLY[3]    now          time  0..                     the server's clock at the decision
 --
--- ERROR       BADARG       an argument is not an integer in its range
+-- ERROR       BADARG       an argument is wrong, or their number
 -- ERROR       WRONGTYPE    a ring or id holds something other than a string
--- ERROR       BADSTATE     a ring or id holds a string that is not in the layout sr/1 or bg/1
+-- ERROR       BADSTATE     a ring ends before what the call reads of it, or an id cannot be read as bg/1
 --
--- STATE       sr/1         slice_ring's
+-- STATE       sr/1         slice_ring's. If Redis refuses to store the id, its charge goes back, but not in reset_after
 -- STATE       bg/1         budget's
--- COMPLEXITY  O(N)         N is the number of slices since the charge, at most 1000: giving back reads and writes
---                          their cells. Charging costs what a grant of slice_ring does
+-- COMPLEXITY  O(N)         N is the number of slices from the id's charge to the last one, at most 1000 in all windows:
+--                          giving back reads and writes their cells. Charging costs what a grant of slice_ring does
 -- REDIS       5.0
 
 -- PART arguments: printed by make generate
--- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
+-- The integer from min to max that text spells, or nil. 2^53 - 1 has 16 digits. "0" and "1" need no pattern.
 local function integer(text, min, max)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
-  if not n or n < min or n > max then return nil end
-  return n
+  if n and n >= min and n <= max then return n end
 end
 
 if #KEYS < 2 or #KEYS > 9 then return redis.error_reply("BADARG KEYS: want 2 to 9") end
@@ -66,8 +67,8 @@ local clock = redis.call("TIME")
 local now = clock[1] * 1000000 + clock[2]
 
 -- PART struct: printed by make generate
--- miniredis, a Redis for tests, has no library struct: these two do the same for the formats used here, big-endian
--- integers of 1 to 8 bytes. rawget, because Redis raises an error for a global that does not exist.
+-- Gives struct. miniredis, a Redis for tests, has no such library: these two do the same for the formats used here,
+-- big-endian integers of 1 to 8 bytes. rawget, because Redis raises an error for a global that does not exist.
 local struct = rawget(_G, "struct") or {
   pack = function(format, ...)
     local bytes, numbers = "", {...}
@@ -91,11 +92,12 @@ local struct = rawget(_G, "struct") or {
 -- END
 
 local known = redis.pcall("GET", id)
+if type(known) == "table" then return known end
 local moment, estimate = now, 0
 if known then
-  if known.err then return known end
+  -- bg/1: the time in 7 bytes, 2 * permits + settled in 4, then 7 for each window charged.
   local twice = #known > 10 and #known % 7 == 4 and struct.unpack(">I4", known, 8)
-  if not twice or twice > 2000000001 then
+  if not twice or twice > 2 * 1000000000 + 1 then
     return redis.error_reply("BADSTATE id: want a time, permits and windows")
   end
   moment, estimate = struct.unpack(">I7", known, 1), math.floor(twice / 2)
@@ -105,22 +107,22 @@ elseif unknown == 0 then
 end
 
 if permits < estimate then
-  -- A window that was not charged holds nothing of the estimate: as one of no slices, it gives nothing back.
+  -- A window that was not charged holds nothing of the estimate. Of size 0, it is passed over.
   for i = 1, #slices do
-    local window, charged = struct.pack(">I5I2", slices[i], sizes[i]), false
-    for at = 12, #known, 7 do charged = charged or string.sub(known, at, at + 6) == window end
-    if not charged then sizes[i] = 0 end
+    local window, named = struct.pack(">I5I2", slices[i], sizes[i]), false
+    for at = 12, #known, 7 do named = named or string.sub(known, at, at + 6) == window end
+    if not named then sizes[i] = 0 end
   end
   local surplus = estimate - permits
   -- PART ring_return: printed by make generate
-  -- Takes rings, slices, sizes, moment, surplus. Gives returned, and in writes what to write. In each window the slice
-  -- of moment is to hold up to surplus less: the totals behind it fall. Nothing is written before all is read.
+  -- Takes rings, slices, sizes, moment, surplus and struct. Gives returned and writes. In each window the slice of
+  -- moment is to hold up to surplus less: the totals behind it fall. writes is how; all is read before it is written.
   local wrap = 281474976710656 -- 2^48: of totals, only the differences count
-  local writes, returned, max_later = {}, 0, 1000 -- max_later: of all windows together
+  local writes, returned, later_left = {}, 0, 1000 -- later_left: for all windows together
   for i = 1, #slices do
     local slice, size = slices[i], sizes[i]
     local header = redis.pcall("GETRANGE", rings[i], "0", "18")
-    if header.err then return header end
+    if type(header) == "table" then return header end
     local last, total = -1, 0 -- no ring: moment is later
     if header ~= "" then
       if #header < 19 then return redis.error_reply("BADSTATE ring_" .. i .. ": want 19 bytes and its cells") end
@@ -128,8 +130,8 @@ if permits < estimate then
     end
     local moment_slice = (moment - moment % slice) / slice
     local later = (last - last % slice) / slice - moment_slice -- how many slices came after it, up to the last charge
-    if later >= 0 and later < size and later <= max_later then
-      max_later = max_later - later
+    if later >= 0 and later < size and later <= later_left then
+      later_left = later_left - later
       -- The cells of moment_slice and of each later slice: in one piece or, across the end, in two.
       local index = moment_slice % size
       local from, to_end = 19 + 6 * index, math.min(later + 1, size - index)
@@ -141,11 +143,10 @@ if permits < estimate then
       if #cells ~= 6 * (later + 1) then
         return redis.error_reply("BADSTATE ring_" .. i .. ": want 19 bytes and its cells")
       end
-
       local after = later > 0 and struct.unpack(">I6", cells, 7) or total
       local fewer = math.min(surplus, (after - struct.unpack(">I6", cells, 1)) % wrap)
       if fewer > 0 then
-        returned = math.max(returned, math.floor(fewer)) -- under Lua 5.4 it may be a float
+        returned = math.max(returned, math.floor(fewer)) -- under Lua 5.4 (Dragonfly) it may be a float
         writes[#writes + 1] = {i, "7", struct.pack(">I6", (total - fewer) % wrap)}
       end
       if fewer > 0 and later > 0 then
@@ -161,7 +162,7 @@ if permits < estimate then
   end
   -- END
 
-  -- The id first: if a ring is refused, it can be put back.
+  -- The id first: it can be put back. If the first SETRANGE is not refused, none is.
   local lifetime = string.format("%.0f", math.ceil(ttl / 1000) + 1)
   redis.call("SET", id, struct.pack(">I7I4", moment, 2 * (estimate - returned) + 1), "PX", lifetime)
   for i = 1, #writes do
@@ -174,24 +175,26 @@ if permits < estimate then
   return {1, estimate - returned, now}
 end
 
--- What it cost more is charged as slice_ring charges. Where that is nothing, only the id is written.
+-- What it cost more is charged as slice_ring charges. Where that is nothing, the rings are read, and only the id is
+-- written.
 -- PART ring_read: printed by make generate
--- Takes rings, slices, sizes, now. Gives for each window: its time, the slices since the last charge (gaps), the
--- total before its oldest slice (oldests) and what it holds (counts). Every ring is read before one is written.
-local wrap = 281474976710656 -- 2^48: of totals, only the differences count
+-- Takes rings, slices, sizes, now and struct. Gives times, gaps, oldests, counts, wrap and max_count. For each
+-- window: its time, the slices since the last charge, the total before its oldest slice, and what it holds. Totals
+-- wrap: only their differences count. Every ring is read before one is written.
+local wrap, max_count, step_back = 281474976710656, 10000000000000, 60000000 -- 2^48, 10^13, 60 s
 local times, gaps, oldests, counts = {nil, nil}, {nil, nil}, {nil, nil}, {nil, nil}
 for i = 1, #slices do
   local slice, size = slices[i], sizes[i]
   local header = redis.pcall("GETRANGE", rings[i], "0", "18")
-  if header.err then return header end
-  local last, total, oldest = now - size * slice -- no ring: as if all had just left the window
+  if type(header) == "table" then return header end
+  local last, total, oldest = now - size * slice -- no ring: gap = size, so total = oldest = 0
   if header ~= "" then
     if #header < 19 then return redis.error_reply("BADSTATE ring_" .. i .. ": want 19 bytes and its cells") end
     last, total, oldest = struct.unpack(">I7I6I6", header, 1)
   end
   -- A clock that stepped back stands still at the last charge, unless that was written by a clock that was wrong.
   local time = last > now and last or now
-  if time - now > size * slice + 60000000 then time, last = now, now - size * slice end
+  if time - now > size * slice + step_back then time, last = now, now - size * slice end
   local current = (time - time % slice) / slice
   local gap = current - (last - last % slice) / slice
   if gap >= size then -- all has left the window
@@ -202,33 +205,34 @@ for i = 1, #slices do
     if #cell < 6 then return redis.error_reply("BADSTATE ring_" .. i .. ": want 19 bytes and its cells") end
     oldest = struct.unpack(">I6", cell, 1)
   end
-  local count = math.floor((total - oldest) % wrap) -- under Lua 5.4 a float; a reply wants an integer
+  local count = math.floor((total - oldest) % wrap) -- under Lua 5.4 (Dragonfly) a float
   times[i], gaps[i], oldests[i], counts[i] = time, gap, oldest, count
 end
 -- END
-local charge, before = permits - estimate, {unpack(counts)}
+local charge, counts_before = permits - estimate, {}
 if charge > 0 then
+  counts_before = {unpack(counts)}
   -- PART ring_charge: printed by make generate
-  -- Takes charge, rings, slices, sizes, now, and what ring_read gives. Charges every window, or none if Redis refuses
-  -- a command: first what changes no decision, then SETRANGE alone, which Redis refuses at once or not at all.
+  -- Takes charge, rings, slices, sizes, now, struct and what ring_read gives. Charges every window, or none if Redis
+  -- refuses a command: first what changes no decision, then SETRANGE alone. Its first call is refused, or none:
+  -- rights are the same for all, and memory counts only before a script's first write.
   for i = 1, #slices do
     local gap = gaps[i]
     if gap > 0 then
       local slice, size = slices[i], sizes[i]
-      -- 1 ms late, for servers whose clock for expiry is behind TIME. As text: Redis 7.2 prints some as 1e+9.
-      local expires = math.ceil((times[i] - times[i] % slice + size * slice) / 1000) + 1
+      -- 1 ms late: the clock of expiry may be behind TIME. As text: Redis 7.2 prints some numbers as 1e+9.
+      local expires_ms = math.ceil((times[i] - times[i] % slice + size * slice) / 1000) + 1
       if gap < size then
-        redis.call("PEXPIREAT", rings[i], string.format("%.0f", expires))
+        redis.call("PEXPIREAT", rings[i], string.format("%.0f", expires_ms))
       else
-        local life = string.format("%.0f", expires - math.floor(now / 1000))
-        redis.call("SET", rings[i], string.rep("\0", 19 + 6 * size), "PX", life)
+        local life_ms = string.format("%.0f", expires_ms - math.floor(now / 1000))
+        redis.call("SET", rings[i], string.rep("\0", 19 + 6 * size), "PX", life_ms)
       end
     end
   end
   for i = 1, #slices do
     local gap, size, oldest, count = gaps[i], sizes[i], oldests[i], counts[i]
-    -- The gap: the slices that were skipped, and the current one, begin with the total so far. They are written in
-    -- one piece or, across the end, in two.
+    -- Each slice of the gap, up to the current one, begins with the total so far: a piece, or two across the end.
     if gap > 0 and gap < size then
       local cell = struct.pack(">I6", (oldest + count) % wrap)
       local index = ((times[i] - times[i] % slices[i]) / slices[i] - gap + 1) % size
@@ -236,21 +240,21 @@ if charge > 0 then
       redis.call("SETRANGE", rings[i], string.format("%d", 19 + 6 * index), string.rep(cell, to_end))
       if gap > to_end then redis.call("SETRANGE", rings[i], "19", string.rep(cell, gap - to_end)) end
     end
-    count = count + charge
-    if count > 10000000000000 then count = 10000000000000 end
-    redis.call("SETRANGE", rings[i], "0", struct.pack(">I7I6I6", times[i], (oldest + count) % wrap, oldest))
-    counts[i] = count
+    counts[i] = math.min(count + charge, max_count)
+    redis.call("SETRANGE", rings[i], "0", struct.pack(">I7I6I6", times[i], (oldest + counts[i]) % wrap, oldest))
   end
   -- END
 end
 local mark = struct.pack(">I7I4", moment, 2 * permits + 1)
 -- PART ring_mark: printed by make generate
--- Takes id, mark, ttl, charge, before (the counts before the charge), rings, and what ring_read gives. Writes the id.
--- If that is refused, the totals fall back; the rings stay moved on to the current slices, which changes no count.
+-- Takes id, mark, ttl, counts_before, rings, struct and what ring_read gives. Writes the id. If that is refused, the
+-- totals fall back; the rings stay moved on to the current slices, which changes no count.
 local marked = redis.pcall("SET", id, mark, "PX", string.format("%.0f", math.ceil(ttl / 1000) + 1))
-for i = 1, marked.err and charge > 0 and #slices or 0 do
-  redis.call("SETRANGE", rings[i], "7", struct.pack(">I6", (oldests[i] + before[i]) % wrap))
+if marked.err then
+  for i = 1, #counts_before do
+    redis.call("SETRANGE", rings[i], "7", struct.pack(">I6", (oldests[i] + counts_before[i]) % wrap))
+  end
+  return marked
 end
-if marked.err then return marked end
 -- END
 return {1, permits, now}

@@ -2,11 +2,11 @@
 --
 -- list_log_v1 for up to 64 keys of one limiter in one call. REPLY goes on with EACH for each key in turn. Each key is
 -- decided as by list_log_v1, and twice if it is named twice. K is the number of keys. Only granted above 0 is a
--- grant. One that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE); the others are decided. If Redis
--- refuses a command, for example by an ACL, the call ends with that error, and those before it keep their grants: too
--- much is counted, never too little. In a cluster all keys must lie in one slot: different subjects mostly do not.
--- Granted -3: not decided and not charged, because the keys before it have read 256 entries. Expect it in calls for
--- more than 15 keys. Ask for these keys again.
+-- grant. One that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and 0 in its other fields; the
+-- others are decided. If Redis refuses a command, for example by an ACL, the call ends with that error, and those
+-- before it keep their grants: too much is counted, never too little. In a cluster all keys must lie in one slot:
+-- different subjects mostly do not. Granted -3: not decided and not charged, because the keys before it have read 256
+-- entries. Expect it in calls for more than 15 keys. Ask for these keys again.
 --
 -- GROUP[k]    subject      1..64
 -- KEYS[k]     log          <prefix>:<limiter>:{<subject>}:ll1
@@ -30,11 +30,10 @@
 -- COMPLEXITY  O(K log N)   one TIME, then as list_log_v1 for each of K subjects
 -- REDIS       5.0
 
--- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
+-- The integer from min to max that text spells, or nil. 2^53 - 1 has 16 digits. "0" and "1" need no pattern.
 local function integer(text, min, max)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
-  if not n or n < min or n > max then return nil end
-  return n
+  if n and n >= min and n <= max then return n end
 end
 
 if #KEYS < 1 or #KEYS > 64 then return redis.error_reply("BADARG KEYS: want 1 to 64") end
@@ -65,9 +64,9 @@ local window_start = now - window -- permits granted for this time or an earlier
 local calls = 0 -- of time_of, for all keys
 local function time_of(entry)
   calls = calls + 1
+  local max_exact = 9007199254740991 -- 2^53 - 1: up to there a Lua number is exact
   local time = tonumber(entry)
-  -- Up to 2^53 - 1 a Lua number is exact.
-  if time and time >= 0 and time <= 9007199254740991 and time % 1 == 0 then return time end
+  if time and time >= 0 and time <= max_exact and time % 1 == 0 then return time end
 end
 
 -- Decides about one subject, as list_log_v1 does. Returns the fields of its reply, or an error.
@@ -80,7 +79,7 @@ local function decide(log)
   -- void.
   local slack = 120000000 -- 60 s for a booking, 60 s for a step back
   local tail = redis.pcall("LINDEX", log, "-1") -- pcall, so that WRONGTYPE reaches the caller as it is
-  if tail and tail.err then return tail end
+  if type(tail) == "table" then return tail end
   local newest = tail and time_of(tail)
   if tail and not newest then unreadable = true end
   if newest and newest > now + window + slack then
@@ -116,10 +115,8 @@ local function decide(log)
 
   -- live is for remaining. A denial where not even one permit is free needs no count: remaining is 0 without it.
   local none_free = granted == 0 and due > now and (wanted == 1 or newest > now)
-  local gone, live = 0, newest and limit or 0
+  local gone, live = 0, newest and limit or 0 -- gone: how many entries at the head have left the window
   if newest and not none_free then
-    -- Count the entries at the head that have left the window. Entry number gone has left: steps that double look for
-    -- one that has not, then steps that halve look for the first one.
     local head = time_of(redis.call("LINDEX", log, "0"))
     if not head then
       unreadable = true
@@ -131,15 +128,17 @@ local function decide(log)
         if not time then unreadable = true end
         return time and time <= window_start
       end
-      local step = 1
-      while has_left(gone + step) do
-        gone, step = gone + step, step * 2
+      -- The entry with the index last has left: steps that double look for one that has not, then steps that halve for
+      -- the last one that has.
+      local last, step = 0, 1
+      while has_left(last + step) do
+        last, step = last + step, step * 2
       end
       while step > 1 do
         step = math.floor(step / 2)
-        if has_left(gone + step) then gone = gone + step end
+        if has_left(last + step) then last = last + step end
       end
-      gone = gone + 1 -- from an index to a count
+      gone = last + 1
     end
     live = length - gone
   end
@@ -152,7 +151,7 @@ local function decide(log)
       -- Remove more than are added, so that old entries never pile up, but not all, so that a call's cost is bounded.
       redis.call("LTRIM", log, math.min(gone, granted + 100), "-1")
     end
-    local entry = clock[1] .. string.format("%06d", clock[2])
+    local entry = clock[1] .. string.format("%06d", now % 1000000)
     if due > now then
       local us = due % 1000000
       entry = string.format("%d%06d", (due - us) / 1000000, us)
@@ -167,7 +166,7 @@ local function decide(log)
     local expires = math.ceil((due + window) / 1000) + 1 -- in ms, 1 ms late: a server's clock for expiry may be behind
     local ms = expires % 1000
     local kept = redis.pcall("PEXPIREAT", log, string.format("%d%03d", (expires - ms) / 1000, ms))
-    if kept ~= 1 then
+    if type(kept) == "table" then
       -- Refused, for example by an ACL. A log without expiry must not stay: take back what was added. If that is
       -- refused too, redis.call raises the error.
       redis.call("LTRIM", log, "0", -granted - 1)

@@ -35,11 +35,10 @@
 -- REDIS       5.0
 
 -- PART arguments: printed by make generate
--- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
+-- The integer from min to max that text spells, or nil. 2^53 - 1 has 16 digits. "0" and "1" need no pattern.
 local function integer(text, min, max)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
-  if not n or n < min or n > max then return nil end
-  return n
+  if n and n >= min and n <= max then return n end
 end
 
 if #KEYS ~= 1 then return redis.error_reply("BADARG KEYS: want 1") end
@@ -66,9 +65,9 @@ local window_start = now - window -- permits granted for this time or an earlier
 -- "%.0f" takes twice as long. Small numbers, such as an index, are passed as they are.
 
 local function time_of(entry)
+  local max_exact = 9007199254740991 -- 2^53 - 1: up to there a Lua number is exact
   local time = tonumber(entry)
-  -- Up to 2^53 - 1 a Lua number is exact.
-  if time and time >= 0 and time <= 9007199254740991 and time % 1 == 0 then return time end
+  if time and time >= 0 and time <= max_exact and time % 1 == 0 then return time end
 end
 
 -- MANY: list_log_many_v1 repeats what follows for 1..64 keys, keys * permits up to 1000, 256 calls of time_of.
@@ -81,7 +80,7 @@ local unreadable -- an entry is no time: an error before anything is written
 -- void.
 local slack = 120000000 -- 60 s for a booking, 60 s for a step back
 local tail = redis.pcall("LINDEX", log, "-1") -- pcall, so that WRONGTYPE reaches the caller as it is
-if tail and tail.err then return tail end
+if type(tail) == "table" then return tail end
 local newest = tail and time_of(tail)
 if tail and not newest then unreadable = true end
 if newest and newest > now + window + slack then
@@ -117,10 +116,8 @@ if due - now <= max_wait then granted = permits end
 
 -- live is for remaining. A denial where not even one permit is free needs no count: remaining is 0 without it.
 local none_free = granted == 0 and due > now and (wanted == 1 or newest > now)
-local gone, live = 0, newest and limit or 0
+local gone, live = 0, newest and limit or 0 -- gone: how many entries at the head have left the window
 if newest and not none_free then
-  -- Count the entries at the head that have left the window. Entry number gone has left: steps that double look for
-  -- one that has not, then steps that halve look for the first one.
   local head = time_of(redis.call("LINDEX", log, "0"))
   if not head then
     unreadable = true
@@ -132,15 +129,17 @@ if newest and not none_free then
       if not time then unreadable = true end
       return time and time <= window_start
     end
-    local step = 1
-    while has_left(gone + step) do
-      gone, step = gone + step, step * 2
+    -- The entry with the index last has left: steps that double look for one that has not, then steps that halve for
+    -- the last one that has.
+    local last, step = 0, 1
+    while has_left(last + step) do
+      last, step = last + step, step * 2
     end
     while step > 1 do
       step = math.floor(step / 2)
-      if has_left(gone + step) then gone = gone + step end
+      if has_left(last + step) then last = last + step end
     end
-    gone = gone + 1 -- from an index to a count
+    gone = last + 1
   end
   live = length - gone
 end
@@ -153,7 +152,7 @@ if granted > 0 then
     -- Remove more than are added, so that old entries never pile up, but not all, so that a call's cost is bounded.
     redis.call("LTRIM", log, math.min(gone, granted + 100), "-1")
   end
-  local entry = clock[1] .. string.format("%06d", clock[2])
+  local entry = clock[1] .. string.format("%06d", now % 1000000)
   if due > now then
     local us = due % 1000000
     entry = string.format("%d%06d", (due - us) / 1000000, us)
@@ -168,7 +167,7 @@ if granted > 0 then
   local expires = math.ceil((due + window) / 1000) + 1 -- in ms, 1 ms late: a server's clock for expiry may be behind
   local ms = expires % 1000
   local kept = redis.pcall("PEXPIREAT", log, string.format("%d%03d", (expires - ms) / 1000, ms))
-  if kept ~= 1 then
+  if type(kept) == "table" then
     -- Refused, for example by an ACL. A log without expiry must not stay: take back what was added. If that is
     -- refused too, redis.call raises the error.
     redis.call("LTRIM", log, "0", -granted - 1)

@@ -43,11 +43,10 @@
 -- REDIS       5.0
 
 -- PART arguments: printed by make generate
--- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
+-- The integer from min to max that text spells, or nil. 2^53 - 1 has 16 digits. "0" and "1" need no pattern.
 local function integer(text, min, max)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
-  if not n or n < min or n > max then return nil end
-  return n
+  if n and n >= min and n <= max then return n end
 end
 
 if #KEYS ~= 3 then return redis.error_reply("BADARG KEYS: want 3") end
@@ -85,8 +84,8 @@ local log = scope == 0 and all or by_client
 local interval_start = now - interval -- permits granted for this time or an earlier one have come back
 
 -- PART struct: printed by make generate
--- miniredis, a Redis for tests, has no library struct: these two do the same for the formats used here, big-endian
--- integers of 1 to 8 bytes. rawget, because Redis raises an error for a global that does not exist.
+-- Gives struct. miniredis, a Redis for tests, has no such library: these two do the same for the formats used here,
+-- big-endian integers of 1 to 8 bytes. rawget, because Redis raises an error for a global that does not exist.
 local struct = rawget(_G, "struct") or {
   pack = function(format, ...)
     local bytes, numbers = "", {...}
@@ -116,7 +115,7 @@ local function read(entry)
   if not entry then return nil end
   if #entry == 20 then
     local at, before, count = struct.unpack(">I8I8I4", entry, 1)
-    local max_exact = 9007199254740991 -- 2^53 - 1
+    local max_exact = 9007199254740991 -- 2^53 - 1: up to there a Lua number is exact
     if at <= max_exact and count > 0 and before + count <= max_exact then return at, before, before + count end
   end
   unreadable = true
@@ -128,7 +127,7 @@ end
 -- void.
 local slack = 120000000 -- 60 s for a booking, 60 s for a step back
 local tail = redis.pcall("LINDEX", log, "-1")
-if tail and tail.err then return tail end
+if type(tail) == "table" then return tail end
 local newest, newest_before, total = read(tail)
 if newest and newest > now + interval + slack then
   -- The key expires when the interval of the newest grant has passed, which may be longer than this one.
@@ -170,8 +169,8 @@ if newest then
       at, before, after = read(redis.call("LINDEX", log, gone))
     end
     if at and after < blocker then
-      local _ -- before stays that of the oldest live entry; at becomes the time of the entry that holds the blocker
-      at, _, after = read(redis.call("LINDEX", log, find(gone, blocker)))
+      local time, _, sum = read(redis.call("LINDEX", log, find(gone, blocker)))
+      at, after = time, sum -- of the entry that holds the blocker; before stays that of the oldest live entry
     end
   end
   if not at or before > newest_before or after > total then -- totals out of order are none of ours
@@ -215,7 +214,7 @@ if permits > 0 and due - now <= max_wait then
   -- redis.call raises the error.
   if prolongs then
     local prolonged = redis.pcall("PEXPIREAT", config, string.format("%.0f", expires + 100))
-    if prolonged ~= 1 then
+    if type(prolonged) == "table" then
       if not configured then redis.call("UNLINK", config) end
       return prolonged
     end
@@ -229,10 +228,10 @@ if permits > 0 and due - now <= max_wait then
     end
     return pushed
   end
-  -- In two halves, seconds and milliseconds: half the time of %.0f. (%d may have 32 bits.)
+  -- In two halves, seconds and milliseconds, because %d may have 32 bits.
   local ms = expires % 1000
   local kept = redis.pcall("PEXPIREAT", log, string.format("%d%03d", (expires - ms) / 1000, ms))
-  if kept ~= 1 then
+  if type(kept) == "table" then
     redis.call("LTRIM", log, "0", "-2") -- the config may stay: it has its expiry
     return kept
   end

@@ -37,11 +37,10 @@
 -- REDIS       5.0
 
 -- PART arguments: printed by make generate
--- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
+-- The integer from min to max that text spells, or nil. 2^53 - 1 has 16 digits. "0" and "1" need no pattern.
 local function integer(text, min, max)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
-  if not n or n < min or n > max then return nil end
-  return n
+  if n and n >= min and n <= max then return n end
 end
 
 if #KEYS ~= 1 then return redis.error_reply("BADARG KEYS: want 1") end
@@ -71,11 +70,11 @@ local window_start = now - window -- permits granted for this time or an earlier
 -- "%.0f" takes twice as long. Small numbers, such as an index, are passed as they are.
 
 -- PART time_of_score: printed by make generate
--- Redis 7.2 prints large round scores as 1e+15; gopher-lua, the Lua of miniredis, reads only 1.e+15. Up to 2^53 - 1 a
--- Lua number is exact.
+-- Gives time_of_score. Redis 7.2 prints large round scores as 1e+15; miniredis, in gopher-lua, reads only 1.e+15.
 local function time_of_score(score)
+  local max_exact = 9007199254740991 -- 2^53 - 1: up to there a Lua number is exact
   local time = tonumber(score) or tonumber((score:gsub("e", ".e")))
-  if time and time >= 0 and time <= 9007199254740991 and time % 1 == 0 then return time end
+  if time and time >= 0 and time <= max_exact and time % 1 == 0 then return time end
 end
 -- END
 local unreadable -- a score is no time: an error before anything is written
@@ -113,10 +112,10 @@ end
 
 -- A first guess: due may still rise to newest, or fall back to now if no member counts.
 local may_grant = permits > 0 and not held and due - now <= max_wait
-local now_text = may_grant and clock[1] .. string.format("%06d", clock[2])
+local now_text = may_grant and clock[1] .. string.format("%06d", now % 1000000)
 
--- The newest member is needed, with one exception: a grant becomes the newest itself if all members lie before now.
--- ZCOUNT shows that in half the time of reading the newest. newest is nil then, and where the log is empty.
+-- The newest member is needed, with one exception: a grant becomes the newest itself if all members lie before now,
+-- which ZCOUNT shows. newest is nil then, and where the log is empty.
 local newest
 if card > 0 and not (may_grant and redis.call("ZCOUNT", log, now_text, "+inf") == 0) then
   newest = time_of_score(redis.call("ZRANGE", log, "-1", "-1", "WITHSCORES")[2])
@@ -182,7 +181,7 @@ elseif granted > 0 then
   local expires = math.ceil((due + window) / 1000) + 1 -- in ms, 1 ms late: a server's clock for expiry may be behind
   local ms = expires % 1000
   local kept = redis.pcall("PEXPIREAT", log, string.format("%d%03d", (expires - ms) / 1000, ms))
-  if kept ~= 1 then
+  if type(kept) == "table" then
     -- Refused, for example by an ACL. A log without expiry must not stay: take back what was added. If that is refused
     -- too, redis.call raises the error.
     for i = 2, #members, 2 do redis.call("ZREM", log, members[i]) end

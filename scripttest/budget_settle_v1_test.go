@@ -88,6 +88,9 @@ var budgetSettleV1 = table{
 			{"1s", "slice_ring 0 0 1s 5 100", "0 80 0 4s 20"},
 			{"1s", "1h 5 1 1s 5", "1 5"},
 			{"1s", "slice_ring 0 0 1s 5 100", "0 75 0 5s 25"},
+			{"", "!DEL $2", "1"}, // so has that of the settled id
+			{"1s", "1h 5 1 1s 5", "1 5"},
+			{"1s", "slice_ring 0 0 1s 5 100", "0 70 0 5s 30"},
 		}},
 		{"longer than the minute window: a debt is seen by the minute that has begun", []line{
 			{"0s", "budget 1h 100 1s 61 200 60s 61 5000", "100 100 0 3660s 100 100"},
@@ -124,6 +127,14 @@ var budgetSettleV1 = table{
 			{"0s", "budget 1h 20 1s 5 100 2s 5 100 3s 5 100", "20 80 0 15s 20 20 20"},
 			{"0s", "1h 5 0 3s 5 1s 5", "1 5"},
 			{"0s", "slice_ring 0 0 1s 5 100 2s 5 100 3s 5 100", "0 80 0 15s 5 20 5"},
+		}},
+		{"a refund knows a window by slice and size, not by its key", []line{
+			{"0s", "budget 1h 20 1s 5 100", "20 80 0 5s 20"},
+			{"0s", "!SET $1 charge:@0s:20:1s:5", "OK"},
+			{"0s", "$2 slice_ring 20 0 1s 5 100", "20 80 0 5s 20"},
+			{"0s", "$2 $1 1h 5 0 1s 5", "1 5"},
+			{"0s", "$2 slice_ring 0 0 1s 5 100", "0 95 0 5s 5"},
+			{"0s", "slice_ring 0 0 1s 5 100", "0 80 0 5s 20"},
 		}},
 		{"a charge of more goes to all windows named", []line{
 			{"0s", "budget 1h 20 1s 5 100", "20 80 0 5s 20"},
@@ -184,6 +195,13 @@ var budgetSettleV1 = table{
 			{"1s", "slice_ring_return @0s 15 1s 5", "15"},
 			{"1s", "1h 0 0 1s 5", "1 15"},
 			{"1s", "slice_ring 0 0 1s 5 100", "0 100 0 4s 0"},
+		}},
+		{"given back by slice_ring_return, and once more by budget_settle: permits of others", []line{
+			{"0s", "slice_ring 30 0 1s 5 100", "30 70 0 5s 30"},
+			{"0s", "budget 1h 20 1s 5 100", "20 50 0 5s 50"},
+			{"1s", "slice_ring_return @0s 20 1s 5", "20"},
+			{"1s", "1h 0 0 1s 5", "1 0"},
+			{"1s", "slice_ring 0 0 1s 5 100", "0 90 0 4s 10"},
 		}},
 		{"given back while the current slice has not begun in the ring", []line{
 			{"0s", "budget 1h 5 1s 4 100", "5 95 0 4s 5"},

@@ -193,6 +193,26 @@ func eachRingCall(timelines []timeline, rewrite func(l line, permits, windows st
 	return all
 }
 
+// A charge whose id Redis refuses goes back, but not in reset_after: the ring stays moved on.
+func checkRefusedID(t testing.TB) {
+	for _, c := range []struct {
+		tab table
+		do  string
+	}{{budgetV1, "1h 2 1s 4 9"}, {budgetSettleV1, "1h 2 1 1s 4"}} {
+		h := startHarness(t, true)
+		budgetV1.play(h, timeline{lines: after("0s #b 1h 2 1s 4 9")})
+		h.setTime(epoch + 2_000_000)
+		keys, args := c.tab.asked(c.do)
+		h.withhold("SET")
+		_, failed := h.call(c.tab.script, false, keys, args)
+		h.withhold()
+		left := sliceRingV1.play(h, timeline{lines: []line{{"2s", "0 0 1s 4 9", "0 7 0 4s 2"}}})
+		if !refusal.MatchString(failed) || len(left) > 0 {
+			t.Errorf("%s: %q, then %v", c.tab.script.Name, failed, left)
+		}
+	}
+}
+
 // An id lives as long as its last writer says, rounded up to a millisecond; the ring lives by itself.
 func checkIDExpires(t testing.TB) {
 	r := scripttest.Start(t)

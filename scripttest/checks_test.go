@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/sluice-redis/sluice"
-	"github.com/sluice-redis/sluice/internal/redistest"
+	"github.com/sluice-redis/sluice/internal/proof/redistest"
 	"github.com/sluice-redis/sluice/scripttest"
 )
 
@@ -97,11 +97,13 @@ func ownChecks(script *sluice.Script) []check {
 		&budgetV1Script: {
 			{"expiry", checkIDExpires},
 			{"later charges", budgetV1.checkLaterGrantsProlong},
+			{"a refused id", checkRefusedID},
 			{"struct", budgetV1.checkPacksWithStruct},
 		},
 		&budgetSettleV1Script: {
 			{"expiry", checkIDExpires},
 			{"later charges", budgetSettleV1.checkLaterGrantsProlong},
+			{"a refused id", checkRefusedID},
 			{"damaged", checkReturnsToDamage(&budgetSettleV1Script, "9000000", "1", "1", "1000000", "4")},
 			{"damaged, charged", checkReturnsToDamage(&budgetSettleV1Script, "9000000", "3", "1", "1000000", "4")},
 			{"struct", budgetSettleV1.checkPacksWithStruct},
@@ -276,28 +278,28 @@ var narrowerTables = []table{
 		{"0s", `1 60s 1 60s *`, "1 0 60s 120s"},
 		{"-120.001s", `1 1ms 1 0 *`, "0 0 180.002s 180.002s"},
 		{"-120.002s", `1 1ms 0 0 *`, "0 1 0 0"},
-	}}}), nil},
+	}}}), nil, 0},
 	{&listLogReturnV1Script, listLogReturnV1.keys, []timeline{{"a step back is judged by the newest that is left", []line{
 		{"0s", "list_log 1 60s 1 0", "1 0 0 60s"},
 		{"0s", "list_log 1 60s 1 60s", "1 0 60s 120s"},
 		{"0s", "@60s 1", "1"},
 		{"-180.001s", "list_log 1 60s 0 0", "0 0 240.001s 240.001s"},
 		{"-180.002s", "list_log 1 60s 0 0", "0 1 0 0"},
-	}}}, nil},
+	}}}, nil, 0},
 	{&zsetLogReturnV1Script, zsetLogReturnV1.keys, []timeline{{"a step back is judged by the newest that is left", []line{
 		{"0s", "zset_log 1 60s 1 0 a", "1 0 0 60s"},
 		{"0s", "zset_log 1 60s 1 60s b", "1 0 60s 120s"},
 		{"0s", "b 1", "1"},
 		{"-180.001s", "zset_log 1 60s 0 0 c", "0 0 240.001s 240.001s"},
 		{"-180.002s", "zset_log 1 60s 0 0 c", "0 1 0 0"},
-	}}}, nil},
+	}}}, nil, 0},
 	{&tokenBucketV1Script, tokenBucketV1.keys, []timeline{{"a narrower interval after a step back", []line{
 		{"0s", "1 60s 0 1 0", "1 0 0 60s 1 60s"},
 		{"0s", "1 60s 0 1 60s", "1 0 60s 120s 1 60s"},
 		{"", "!HSET $1 interval 1000", "0"},
 		{"-120.001s", "1 60s 0 1 0", "0 0 180.002s 180.002s 1 1ms"},
 		{"-120.002s", "1 60s 0 0 0", "0 1 0 0 1 1ms"},
-	}}}, nil},
+	}}}, nil, 0},
 }
 
 var narrowerLog = table{&listLogV1Script, listLogV1.keys, []timeline{{"a narrower window after a step back", []line{
@@ -305,7 +307,7 @@ var narrowerLog = table{&listLogV1Script, listLogV1.keys, []timeline{{"a narrowe
 	{"0s", "1 60s 1 60s", "1 0 60s 120s"},
 	{"-120.001s", "1 1ms 1 0", "0 0 180.002s 180.002s"},
 	{"-120.002s", "1 1ms 0 0", "0 1 0 0"},
-}}}, nil}
+}}}, nil, 0}
 
 func TestServerClockNarrowerWindows(t *testing.T) {
 	eachSteppedServer(t, func(t *testing.T, s steppedServer) {

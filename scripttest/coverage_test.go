@@ -63,9 +63,7 @@ func coverageOf(t *testing.T, source string, args []string) *Coverage {
 	t.Helper()
 	var cov Coverage
 	script, err := cov.Compile("s", source)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	r := Start(t)
 	for _, arg := range args {
 		if result := script.Run(r, nil, []string{arg}); result.Err != nil {
@@ -98,13 +96,9 @@ func TestCoverageCompile(t *testing.T) {
 		t.Error("a syntax error is no error")
 	}
 	first, err := cov.Compile("s", "return 1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	second, err := cov.Compile("s", "return 1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	r := Start(t)
 	first.Run(r, nil, nil)
 	second.Run(r, nil, nil)
@@ -140,5 +134,12 @@ func TestCoverageReports(t *testing.T) {
 		if !strings.Contains(page.String(), want) {
 			t.Errorf("the page lacks %s\n%s", want, page.String())
 		}
+	}
+}
+
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
 	}
 }

@@ -58,15 +58,16 @@
 //
 // What cannot be told ends the run, or Compile, with an *UnsupportedError:
 //
-//   - Where Redis itself may answer otherwise the next time: math.random before math.randomseed, weak tables, error()
-//     with a table without err (Redis 7.0 crashes), pcall() without a function, what collectgarbage and gcinfo tell of
-//     memory.
+//   - Where Redis itself may answer otherwise the next time: weak tables, error() with a table without err (Redis 7.0
+//     crashes), pcall() without a function.
 //   - Where the C library decides the last digit: math.exp, math.log, math.sin and the like.
+//   - What limiters do without: math.random, math.frexp, math.ldexp, math.modf, math.deg, math.rad, table.foreach,
+//     table.getn, table.maxn, load, loadstring, collectgarbage, gcinfo, and in patterns %b, %f and %1, or what is wrong
+//     or may search for long. What cjson.decode takes must be JSON, of UTF-8.
 //   - Stack overflows, and errors in the handler of xpcall. Here calls nest to 4096, and to 190 those through
 //     library functions (pcall, sort, gsub) and all calls of a script that sets metatables.
-//   - Coroutines, the text of loadstring's errors, string.dump, ... outside a function, a first line that begins
-//     with #, redis.setresp(3), changing cjson's settings, strings beyond 256 MB, chunks that need more registers
-//     than gopher-lua has.
+//   - Coroutines, string.dump, ... outside a function, a first line that begins with #, redis.setresp(3), changing
+//     cjson's settings, strings beyond 256 MB, chunks that need more registers than gopher-lua has.
 //   - Commands that miniredis does not have, and what it would get wrong: streams, HyperLogLogs, INCRBYFLOAT,
 //     HINCRBYFLOAT, TTLs of more than 290 years.
 //

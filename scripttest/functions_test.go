@@ -10,7 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sluice-redis/sluice"
-	"github.com/sluice-redis/sluice/internal/redistest"
+	"github.com/sluice-redis/sluice/internal/proof/redistest"
 )
 
 // functionServer calls the scripts as Redis Functions on a master, and each look on its replica as well, by FCALL_RO.
@@ -25,9 +25,7 @@ func TestServerVectorsByFunctions(t *testing.T) {
 	eachServer(t, func(t *testing.T, server *redistest.Server) {
 		on := functionServer{modelServer: startModelServer(t, server.Addr), looked: new(int)}
 		for _, library := range sluice.Libraries() {
-			if err := on.client.FunctionLoad(context.Background(), onTestClocks(t, library)).Err(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, on.client.FunctionLoad(context.Background(), onTestClocks(t, library)).Err())
 		}
 		on.fcall = true
 		on.edit = func(source string) string { return source }
@@ -65,9 +63,7 @@ func onTestClocks(t *testing.T, library sluice.Library) string {
 func (s *functionServer) follow(t *testing.T, master *redistest.Server) {
 	s.replica = connect(t, redistest.StartBinary(t, master.Binary).Addr)
 	host, port, _ := net.SplitHostPort(master.Addr)
-	if err := s.replica.ReplicaOf(context.Background(), host, port).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.replica.ReplicaOf(context.Background(), host, port).Err())
 	redistest.AwaitReplica(t, s.replica)
 }
 
@@ -100,9 +96,7 @@ func TestServerLooksRefuseToCharge(t *testing.T) {
 	eachServer(t, func(t *testing.T, server *redistest.Server) {
 		client := connect(t, server.Addr)
 		for _, library := range sluice.Libraries() {
-			if err := client.FunctionLoad(context.Background(), library.Source).Err(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, client.FunctionLoad(context.Background(), library.Source).Err())
 		}
 		looking := 0
 		for _, tab := range tables {
@@ -131,4 +125,11 @@ func TestServerLooksRefuseToCharge(t *testing.T) {
 			t.Errorf("%d scripts look", looking)
 		}
 	})
+}
+
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
 }

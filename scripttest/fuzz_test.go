@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/sluice-redis/sluice"
-	"github.com/sluice-redis/sluice/internal/model"
+	"github.com/sluice-redis/sluice/internal/proof/model"
 	"github.com/sluice-redis/sluice/scripttest"
 )
 
@@ -613,7 +613,7 @@ func TestFuzzCatches(t *testing.T) {
 		fault, old, new, says string
 	}{
 		{listLogV1, "digits and more are a number", `"^%d+$"`, `"^%d+"`, "want \"BADARG limit"},
-		{listLogV1, "a hang", "gone, step = gone + step, step * 2", "gone, step = gone, step", "is still running"},
+		{listLogV1, "a hang", "last, step = last + step, step * 2", "last, step = last, step", "is still running"},
 		{listLogV1, "a foreign key", `local kept =`, `redis.call("DEL", "` + foreign + `") local kept =`, "the foreign key"},
 		{listLogV1, "a key that is not the script's", `local kept =`, `redis.call("SET", "other", 1) local kept =`,
 			"a key that is not the script's"},

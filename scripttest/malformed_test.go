@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/sluice-redis/sluice"
-	"github.com/sluice-redis/sluice/internal/model"
-	"github.com/sluice-redis/sluice/internal/redistest"
+	"github.com/sluice-redis/sluice/internal/proof/model"
+	"github.com/sluice-redis/sluice/internal/proof/redistest"
 )
 
 // A malformed call is made from a script's header: one that is refused for one thing.

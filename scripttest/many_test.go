@@ -123,7 +123,8 @@ var (
 
 // manyOf is the table of a script for many keys, by that of the script for one.
 func manyOf(one table, script *sluice.Script, own []timeline) table {
-	many := table{script, one.keys, nil, []string{one.keys[0] + "2", one.keys[0] + "3"}}
+	many := table{script: script, keys: one.keys, more: []string{one.keys[0] + "2", one.keys[0] + "3"},
+		repeated: len(one.timelines)}
 	if one.script.Group != nil {
 		many.more = []string{"t:y:{u}:sr1:", "t:z:{u}:sr1:"}
 	}

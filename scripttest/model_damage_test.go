@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/sluice-redis/sluice/internal/layout"
-	"github.com/sluice-redis/sluice/internal/model"
+	"github.com/sluice-redis/sluice/internal/proof/model"
 )
 
 // What may happen to a stored value, script by script: each a command, of which one is drawn. What a value says is

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/sluice-redis/sluice"
-	"github.com/sluice-redis/sluice/internal/model"
+	"github.com/sluice-redis/sluice/internal/proof/model"
 )
 
 // modelHarness plays sequences off the server. Its store is compared with the model's byte for byte, expiry times

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluice-redis/sluice"
-	"github.com/sluice-redis/sluice/internal/model"
+	"github.com/sluice-redis/sluice/internal/proof/model"
 )
 
 // A sequence is what happens to one limiter. It is drawn as a whole before it is played, so that rapid can shrink it;

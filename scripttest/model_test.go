@@ -6,7 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/sluice-redis/sluice/internal/redistest"
+	"github.com/sluice-redis/sluice/internal/proof/redistest"
 )
 
 var modelSteps = flag.Int("model", 5000,

@@ -49,9 +49,7 @@ func TestMutantsOf(t *testing.T) {
 		}},
 	} {
 		script, err := Compile("s", c.source)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var got []string
 		for m := range script.Mutants() {
 			got = append(got, strings.TrimPrefix(m.String(), "s:"))
@@ -66,16 +64,12 @@ func TestMutantsOf(t *testing.T) {
 func TestMutantsCompute(t *testing.T) {
 	const source = "local n = 7\nif n < 8 then n = n - 1 end\nif n < 8 then n = n - 1 end\nreturn {n, \"a\"}"
 	script, err := Compile("s", source)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	script.Budget = 1234
 	got := map[string]any{}
 	for m := range script.Mutants() {
 		mutant, err := m.Compile()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if mutant.Budget != 1234 || mutant.SHA1 != script.SHA1 {
 			t.Errorf("%v: budget %d, SHA1 %s", m, mutant.Budget, mutant.SHA1)
 		}
@@ -107,9 +101,7 @@ func TestMutantsCompute(t *testing.T) {
 // TestMutantNames: equal lines are told apart, and no two mutants of any script have one name.
 func TestMutantNames(t *testing.T) {
 	script, err := Compile("s", "x = 1\n  x = 1 -- one\nx = 1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var got []Mutant
 	for m := range script.Mutants() {
 		if m.To == "2" {
@@ -126,9 +118,7 @@ func TestMutantNames(t *testing.T) {
 	}
 	for _, s := range sluice.All() {
 		script, err := Compile(s.File, s.Source)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		names := map[[3]any]bool{}
 		for m := range script.Mutants() {
 			name := [3]any{m.Before, m.After, m.Nth}
@@ -148,9 +138,7 @@ func TestMutantNames(t *testing.T) {
 func TestMutantsAsWritten(t *testing.T) {
 	for _, s := range sluice.All() {
 		script, err := Compile(s.File, s.Source)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		lines := strings.Split(s.Source, "\n")
 		for m := range script.Mutants() {
 			if m.index%8 != 0 || m.To == "" || strings.HasPrefix(m.To, "local ") || strings.Contains(m.From+m.To,
@@ -165,9 +153,7 @@ func TestMutantsAsWritten(t *testing.T) {
 				continue
 			}
 			tree, places, err := luasyntax.Parse(s.Source, "")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			findFaults(places, tree)[m.index].apply()
 			if parse.Dump(shown) != parse.Dump(tree) {
 				t.Errorf("%v: the mutant is not %q", m, m.After)

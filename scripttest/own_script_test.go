@@ -34,9 +34,7 @@ func checkOwnScript(t testing.TB, script *scripttest.Script) {
 func TestOwnScript(t *testing.T) {
 	var cov scripttest.Coverage
 	script, err := cov.Compile("limiter.lua", ownScript)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	checkOwnScript(t, script)
 	for _, missing := range cov.Missing() {
 		t.Error(missing)

@@ -62,13 +62,9 @@ func reachedElsewhere(source, missing string) bool {
 }
 
 func writePage(t *testing.T, cov *scripttest.Coverage) {
-	if err := os.MkdirAll(filepath.Dir(*coveragePage), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(filepath.Dir(*coveragePage), 0o755))
 	page, err := os.Create(*coveragePage)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer page.Close()
 	if err := cov.WriteHTML(page); err != nil {
 		t.Error(err)

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/sluice-redis/sluice"
-	"github.com/sluice-redis/sluice/internal/redistest"
+	"github.com/sluice-redis/sluice/internal/proof/redistest"
 )
 
 // The tests of this file step the clock of a real server, and run the scripts on it as they are: TIME, TTLs and active
@@ -391,7 +391,7 @@ func TestServerClockCatches(t *testing.T) {
 			"math.floor((due + interval) / 1000) - 1", "too early"},
 		{"gcra", "a TTL a second too long", "math.ceil(reset_after / 1000)", "math.ceil(reset_after / 1000) + 1000",
 			"after it stops to matter"},
-		{"slice_ring", "a clock that is behind begins afresh", "if time - now > size * slice + 60000000 then",
+		{"slice_ring", "a clock that is behind begins afresh", "if time - now > size * slice + step_back then",
 			"if time > now then", "want up to"},
 	}
 	eachSteppedServer(t, func(t *testing.T, s steppedServer) {

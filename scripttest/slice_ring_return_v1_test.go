@@ -66,6 +66,12 @@ var sliceRingReturnV1 = table{
 			{"650s", "@0s 1 3s 1000 1s 1000", "1"},
 			{"650s", "slice_ring 0 0 1s 1000 9 2s 1000 9 3s 1000 9", "0 7 0 2998s 2 2 2"},
 		}},
+		{"slices of a window that is passed over do not count among the 1000", []line{
+			{"0s", "slice_ring 2 0 1s 1000 9 2s 1000 9", "2 7 0 2000s 2 2"},
+			{"650s", "slice_ring 1 0 1s 1000 9 2s 1000 9", "1 6 0 2000s 3 3"},
+			{"650s", "@0s 1 1s 1000 1s 1000 2s 1000", "1"},
+			{"650s", "slice_ring 0 0 1s 1000 9 2s 1000 9", "0 7 0 2000s 2 2"},
+		}},
 		{"1000 slices back in all, and one more", []line{
 			{"0s", "slice_ring 2 0 1s 1000 9 3s 1000 9", "2 7 0 3000s 2 2"},
 			{"750s", "slice_ring 1 0 1s 1000 9 3s 1000 9", "1 6 0 3000s 3 3"},

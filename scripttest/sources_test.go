@@ -62,8 +62,6 @@ func TestKeysOfACallShareTheirSlot(t *testing.T) {
 func read(t testing.TB, file string) string {
 	t.Helper()
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(text)
 }

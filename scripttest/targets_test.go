@@ -16,7 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sluice-redis/sluice"
-	"github.com/sluice-redis/sluice/internal/redistest"
+	"github.com/sluice-redis/sluice/internal/proof/redistest"
 	"github.com/sluice-redis/sluice/scripttest"
 )
 
@@ -77,9 +77,7 @@ func compile(t testing.TB, name, source string) *scripttest.Script {
 	known, ok := compiled.Load(source)
 	if !ok {
 		script, err := scripttest.Compile(name, source)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		known, _ = compiled.LoadOrStore(source, script)
 	}
 	copied := *known.(*scripttest.Script)

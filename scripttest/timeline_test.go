@@ -38,6 +38,7 @@ type table struct {
 	keys      []string // of rings the subject: see keysOf
 	timelines []timeline
 	more      []string // keys of other subjects, for a script that decides about many
+	repeated  int      // how many timelines, the first ones, are those of the script for one key
 }
 
 // lookArg is the argument that makes a call a look, and its value then; -1 if no call of the script is one.

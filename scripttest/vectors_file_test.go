@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"github.com/sluice-redis/sluice"
-	"github.com/sluice-redis/sluice/internal/model"
+	"github.com/sluice-redis/sluice/internal/proof/model"
 )
 
 // vectorFile is vectors/<script>.json; its README says what the fields mean.

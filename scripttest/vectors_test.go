@@ -14,8 +14,8 @@ import (
 	"testing"
 
 	"github.com/sluice-redis/sluice"
-	"github.com/sluice-redis/sluice/internal/model"
-	"github.com/sluice-redis/sluice/internal/redistest"
+	"github.com/sluice-redis/sluice/internal/proof/model"
+	"github.com/sluice-redis/sluice/internal/proof/redistest"
 )
 
 var updateVectors = flag.Bool("update", false, "write vectors/*.json")
@@ -34,9 +34,7 @@ func TestVectorsAreCurrent(t *testing.T) {
 	files["vectors/SHA256SUMS"] = vectorSums(files)
 	for path, want := range files {
 		if *updateVectors {
-			if err := os.WriteFile(path, want, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(path, want, 0o644))
 		}
 		if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, want) {
 			t.Errorf("%s is not what the model and the scripts say (%v)\ncure: make vectors", path, err)
@@ -75,13 +73,18 @@ func TestServerVectors(t *testing.T) {
 	})
 }
 
-// eachVector reads the files, so that what runs is what others run.
+// eachVector reads the files, so that what runs is what others run. Those that a script for many keys repeats of the
+// script for one are in no file: they are made here.
 func eachVector(t *testing.T, test func(t *testing.T, script *sluice.Script, tl vectorTimeline)) {
-	for _, script := range sluice.All() {
-		for _, tl := range readVectors(t, &script).Timelines {
-			t.Run(script.Name+"/"+tl.Name, func(t *testing.T) { test(t, &script, tl) })
+	eachTable(t, func(t *testing.T, tab table) {
+		timelines := readVectors(t, tab.script).Timelines
+		for _, tl := range tab.timelines[:tab.repeated] {
+			timelines = append(timelines, tab.vector(t, tl))
 		}
-	}
+		for _, tl := range timelines {
+			t.Run(tl.Name, func(t *testing.T) { test(t, tab.script, tl) })
+		}
+	})
 }
 
 func readVectors(t *testing.T, script *sluice.Script) (file vectorFile) {
@@ -196,10 +199,10 @@ func (v *vectorValue) forever() *vectorValue {
 	return &stays
 }
 
-// vectors are a table's timelines, answered by the model, and its malformed calls.
+// vectors are a table's own timelines, answered by the model, and its malformed calls.
 func (tab table) vectors(t *testing.T) vectorFile {
 	file := vectorFile{Format: 1, Script: strings.TrimSuffix(tab.script.File, ".lua")}
-	for _, tl := range tab.timelines {
+	for _, tl := range tab.timelines[tab.repeated:] {
 		file.Timelines = append(file.Timelines, tab.vector(t, tl))
 	}
 	file.Timelines = append(file.Timelines, tab.malformedVector())
@@ -253,9 +256,7 @@ func reads(command string) bool {
 func (tab table) vectorCommand(t *testing.T, store model.Store, now int64, command string) (vectorStep, model.Store) {
 	words := tab.commandWords(command)
 	after, err := store.Do(now, words...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	step := vectorStep{At: now, Command: eachRune(words), CommandHex: hexOf(words...), Keys: []string{}, Args: []string{}}
 	return step, after
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/sluice-redis/sluice"
+	"github.com/sluice-redis/sluice/internal/dial"
 	"github.com/sluice-redis/sluice/loader"
 )
 
@@ -36,10 +37,9 @@ func cureFor(err error) string {
 	case errors.As(err, new(x509.UnknownAuthorityError)):
 		return "trust the server's certificate authority: SSL_CERT_FILE=ca.pem names its file"
 	case isUnreachable(err):
-		return "start a server there, or name yours with --redis redis://host:port or set SLUICE_REDIS; " +
-			"sluice demo needs none"
+		return "start a server there, or name yours with --redis redis://host:port or set SLUICE_REDIS"
 	}
-	return ""
+	return dial.Cure(err)
 }
 
 // isUnreachable reports whether no connection to a server could be made.
@@ -64,13 +64,8 @@ func cures() []errorCure {
 		{"WRONGTYPE", "choose another subject; or find out with TYPE <key> what the key is for, and remove it with UNLINK"},
 		{"BADSTATE", "choose another subject; or remove the key and the permits in use with UNLINK"},
 		{"modifier '%R~", "the user -look needs Redis 7: name a server of that version, or use only the first two users"},
-		{"MOVED", "the server is a node of a cluster: name it with --cluster host:port"},
-		{"cluster support disabled", "the server is not a cluster: name it with --redis redis://host:port"},
-		{"READONLY", "the server is a replica: name its master, or use --sentinel"},
-		{"first record does not look like a TLS handshake", "the server speaks no TLS: use redis:// in place of rediss://"},
 		{errNoSentinel.Error(), "the server is not a sentinel: name the sentinels after the @, or use --redis"},
 		{"unknown command 'evalsha'", "take a server that runs Lua, or take its rename-command of EVALSHA back"},
-		{"OOM command not allowed", "raise maxmemory, or find out what fills the server: MEMORY STATS, redis-cli --bigkeys"},
 		{"unknown command", "the server is too old, or an administrator has renamed the command"},
 	}
 }

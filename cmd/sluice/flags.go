@@ -93,19 +93,6 @@ func wantSubject(others []string, more ...string) error {
 	return nil
 }
 
-// lengthFlag adds a flag whose value is a duration.
-func lengthFlag(flags *flag.FlagSet, to *time.Duration, name string, fallback time.Duration) {
-	*to = fallback
-	flags.Func(name, "", func(text string) error {
-		d, err := time.ParseDuration(text)
-		if err != nil {
-			return errors.New("want a number with a unit, such as 12s or 20ms")
-		}
-		*to = d
-		return nil
-	})
-}
-
 var errRate = errors.New("want permits and a window, as in 100/1m")
 
 // parseRate reads permits and a window, such as 100/1m or 500/7d.

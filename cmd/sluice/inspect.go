@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -56,6 +57,12 @@ func (a app) inspect(ctx context.Context, args []string) error {
 			return usagef("--policy wants a limiter and a subject, not a key")
 		}
 	}
+	if len(others) == 1 && f.file == "" {
+		if len(f.limits) > 0 {
+			return usagef("--limit wants a limiter and a subject")
+		}
+		others = []string{anyLimiter, others[0]}
+	}
 	of, err := a.named(f.subjectFlags, others)
 	if err != nil {
 		return err
@@ -71,63 +78,99 @@ func (a app) inspectKey(ctx context.Context, f inspectFlags, key stored.Key) err
 		return err
 	}
 	defer release()
-	return f.show(ctx, a, rdb, []stored.Key{key}, nil)
+	r := report{inspectFlags: f, out: newScreen(a.stdout), rdb: rdb, views: []view{}}
+	return cmp.Or(r.add(ctx, key), r.end(nil))
 }
 
-// inspectSubject finds and shows all keys of a subject.
+// inspectSubject shows all keys of a subject: at once those whose names are known, then those that a search finds.
 func (a app) inspectSubject(ctx context.Context, f inspectFlags, of limited) error {
 	rdb, begin, release, err := a.openSubject(ctx, f.serverFlags, f.prefix, of.limiter, of.name)
 	if err != nil {
 		return err
 	}
 	defer release()
-	found := a.search(ctx, rdb, begin)
-	var keys []stored.Key
 	notes, err := f.take(of)
 	if err != nil {
 		return err
 	}
-	var unread error
+	r := report{inspectFlags: f, out: newScreen(a.stdout), rdb: rdb, views: []view{}}
+	first, err := known(ctx, rdb, begin, windowsOf(f.limits))
+	if err != nil {
+		return withRights(err, f.rights())
+	}
+	if err := r.add(ctx, namesOf(first, parsed)...); err != nil {
+		return err
+	}
+	found := a.search(ctx, rdb, begin)
+	if len(found.keys) == 0 && found.missed == nil && len(first) == 0 {
+		if !f.json {
+			return a.nothingStored(ctx, f.subjectFlags, of, found, notes)
+		}
+		return cmp.Or(r.end(nil), errNothing)
+	}
+	rest := slices.DeleteFunc(found.keys, func(text string) bool { return slices.Contains(first, text) })
+	more, unread := r.sort(rest, &notes)
+	if err := r.add(ctx, more...); err != nil {
+		return err
+	}
+	notes = append(r.emptyWindows(), notes...)
+	err = cmp.Or(r.end(notes), unread)
+	missed := withRights(found.incomplete(), f.rights())
+	if missed != nil && (errors.Is(err, errReported) || errors.Is(err, errNothing)) {
+		return missed
+	}
+	return errors.Join(missed, err)
+}
+
+// parsed is a key of a known script.
+func parsed(text string) stored.Key {
+	key, _ := stored.ParseKey(text)
+	return key
+}
+
+func windowsOf(limits []loader.Limit) []time.Duration {
+	return namesOf(limits, func(limit loader.Limit) time.Duration { return limit.Window })
+}
+
+// sort returns the keys that are to be read, and adds notes of the others. Its error says that something is not known.
+func (r *report) sort(found []string, notes *[]string) (keys []stored.Key, unread error) {
 	ids := 0
-	for _, text := range found.keys {
+	for _, text := range found {
 		switch key, known := stored.ParseKey(text); {
 		case known:
 			keys = append(keys, key)
 		case key.IsID():
 			ids++
 		default:
-			notes = append(notes, "this key is not known: "+text)
+			*notes = append(*notes, "this key is not known: "+text)
 			unread = errReported
 		}
 	}
-	for _, limit := range f.limits {
-		counts := func(key stored.Key) bool {
-			slice, size, ok := key.Window()
-			return ok && stored.Ring{Slice: slice, Size: size}.Counts(limit.Window.Microseconds())
+	if ids > 0 {
+		*notes = append(*notes, counted(ids, "ID of a budget is stored", "IDs of a budget are stored"))
+	}
+	if more := len(keys) - max(maxKeys-len(r.views), 0); more > 0 {
+		*notes = append(*notes, counted(more, "more key was", "more keys were")+" found and not looked at: name one to see it")
+		keys, unread = keys[:len(keys)-more], errReported
+	}
+	return keys, unread
+}
+
+// emptyWindows returns notes of the limits whose windows are not among the rings that are stored.
+func (r *report) emptyWindows() (notes []string) {
+	var rings []stored.Ring
+	for _, v := range r.views {
+		if slice, size, ok := parsed(v.Key).Window(); ok {
+			rings = append(rings, stored.Ring{Slice: slice, Size: size})
 		}
-		rings := slices.ContainsFunc(keys, stored.Key.IsRing)
-		if limit.Window > 0 && rings && !slices.ContainsFunc(keys, counts) {
+	}
+	for _, limit := range r.limits {
+		counts := func(ring stored.Ring) bool { return ring.Counts(limit.Window.Microseconds()) }
+		if limit.Window > 0 && len(rings) > 0 && !slices.ContainsFunc(rings, counts) {
 			notes = append(notes, "no slice_ring of "+windowText(limit.Window)+" is stored: that window is empty")
 		}
 	}
-	if ids > 0 {
-		notes = append(notes, counted(ids, "ID of a budget is stored", "IDs of a budget are stored"))
-	}
-	if more := len(keys) - maxKeys; more > 0 {
-		notes = append(notes, counted(more, "more key was", "more keys were")+" found and not looked at: name one to see it")
-		keys, unread = keys[:maxKeys], errReported
-	}
-	if len(found.keys) == 0 && found.missed == nil {
-		if unread = errNothing; !f.json {
-			return a.nothingStored(ctx, f.subjectFlags, of, found, notes)
-		}
-	}
-	err = cmp.Or(f.show(ctx, a, rdb, keys, notes), unread)
-	missed := withRights(found.incomplete(), f.rights())
-	if missed != nil && (errors.Is(err, errReported) || errors.Is(err, errNothing)) {
-		return missed
-	}
-	return errors.Join(missed, err)
+	return notes
 }
 
 // take takes the limits of a policy file. It returns what is to be said of them.
@@ -153,46 +196,65 @@ func (f *inspectFlags) take(of limited) (notes []string, err error) {
 // rights is the cure if the user may not do what is needed.
 func (f inspectFlags) rights() string { return rightsCure("inspect", f.prefix, f.target.Cluster != "") }
 
-// show reads keys that are on one server and prints what they hold. Its error says what is not known, or damaged.
-func (f inspectFlags) show(ctx context.Context, a app, rdb *redis.Client, keys []stored.Key, notes []string) error {
-	views, err := f.views(ctx, rdb, keys)
+// report is what inspect prints about keys that are on one server.
+type report struct {
+	inspectFlags
+	out   screen
+	rdb   *redis.Client
+	views []view
+}
+
+// add reads keys and prints at once what they hold, unless that is to be JSON.
+func (r *report) add(ctx context.Context, keys ...stored.Key) error {
+	if len(keys) == 0 {
+		return nil
+	}
+	views, err := r.read(ctx, r.rdb, keys)
 	if err != nil {
-		return withRights(err, f.rights())
+		return withRights(err, r.rights())
 	}
+	for i, v := range views {
+		switch {
+		case r.json:
+			continue
+		case i > 0 || len(r.views) > 0:
+			r.out.printf("\n")
+		}
+		r.out.view(v)
+	}
+	r.views = append(r.views, views...)
+	return nil
+}
+
+// end prints the rest. Its error says what is not known, or damaged.
+func (r *report) end(notes []string) error {
 	used := func(v view) bool { return v.used || v.wanted == "" }
-	if len(f.limits) > 0 && len(views) > 0 && views[0].State != stateAbsent && !slices.ContainsFunc(views, used) {
-		return usagef("%s does not use these limits: want %s", views[0].Script, views[0].wanted)
+	if n := len(r.views); len(r.limits) > 0 && n > 0 && r.views[0].State != stateAbsent && !slices.ContainsFunc(r.views, used) {
+		return usagef("%s does not use these limits: want %s", r.views[0].Script, r.views[0].wanted)
 	}
-	out := newScreen(a.stdout)
-	if f.json {
-		if err := out.json(views); err != nil {
+	if r.json {
+		if err := r.out.json(r.views); err != nil {
 			return err
 		}
 	} else {
-		for i, v := range views {
-			if i > 0 {
-				out.printf("\n")
-			}
-			out.view(v)
-		}
 		for _, note := range notes {
-			out.printf("note: %s\n", note)
+			r.out.printf("note: %s\n", note)
 		}
 	}
 	var nothing error
-	if len(views) > 0 {
+	if len(r.views) > 0 {
 		nothing = errNothing
 	}
-	for _, v := range views {
+	for _, v := range r.views {
 		if v.lacks != nil {
-			return withRights(fmt.Errorf("%s: %w", v.Key, v.lacks), f.rights())
+			return withRights(fmt.Errorf("%s: %w", v.Key, v.lacks), r.rights())
 		}
 		if v.State != stateAbsent {
 			nothing = nil
 		}
 	}
 	unknown := func(v view) bool { return v.State == stateDamaged || v.State == stateForeign || v.Doubts != nil }
-	if slices.ContainsFunc(views, unknown) {
+	if slices.ContainsFunc(r.views, unknown) {
 		return errReported
 	}
 	return nothing

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/sluice-redis/sluice/internal/layout"
-	"github.com/sluice-redis/sluice/internal/redistest"
+	"github.com/sluice-redis/sluice/internal/proof/redistest"
 	"github.com/sluice-redis/sluice/loader"
 )
 
@@ -104,6 +104,11 @@ func TestServerInspectFinds(t *testing.T) {
 		`remaining  4\n`, "note: 1 ID of a budget is stored\n")
 	wantText(t, runLine(env, "inspect api acme --limit 9/1m"), exitFailed,
 		":sr1:4000000x901\n(.|\n)*doubt      no --limit has this window, .*\n  left       not known: .*, as --limit N/1h\n")
+	_, err = limits.ListLog("login", loader.PerMinute(3)).Allow(background, "acme")
+	must(t, err)
+	wantText(t, runLine(env, "inspect acme"), exitDone, `:api:\{acme\}:sr1:4000000x16\n`, `:login:\{acme\}:ll1\n`)
+	wantText(t, runLine(env, "inspect nobody"), exitNothing, `^nothing is stored under sluice:\*:\{nobody\}:\* on`)
+	wantText(t, runLine(env, "inspect acme --limit 3/1m"), exitUsage, "--limit wants a limiter and a subject")
 	must(t, rdb.Set(background, "sluice:api:{acme}:new9", "x", 0).Err())
 	wantUnknown(t, runLine(env, "inspect api acme"), `note: this key is not known: sluice:api:\{acme\}:new9`)
 	for i := range maxKeys {

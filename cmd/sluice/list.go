@@ -26,8 +26,7 @@ func (a app) list(_ context.Context, args []string) error {
 }
 
 // namesOf returns the name of each field.
-func namesOf[T any](all []T, name func(T) string) []string {
-	var names []string
+func namesOf[T, N any](all []T, name func(T) N) (names []N) {
 	for _, one := range all {
 		names = append(names, name(one))
 	}

@@ -90,6 +90,9 @@ type deployment struct {
 // nodes returns where to look, or to load.
 func (d deployment) nodes(ctx context.Context) ([]node, []string, error) {
 	nodes, remarks, err := d.target.nodes(ctx)
+	if d.try {
+		err = withRights(err, "ACL SETUSER <name> +cluster|nodes "+rightsToLook)
+	}
 	if !d.functions || !d.loading || len(nodes) == 1 {
 		return nodes, remarks, err
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sluice-redis/sluice"
-	"github.com/sluice-redis/sluice/internal/redistest"
+	"github.com/sluice-redis/sluice/internal/proof/redistest"
 	"github.com/sluice-redis/sluice/loader"
 )
 
@@ -30,6 +30,7 @@ func TestServerLoadFunctions(t *testing.T) {
 		}
 		wantSaid(t, run("verify"), exitDone, "1 library on 1 node")
 	}
+	wantSaid(t, runLine(env, "inspect x s --limit 3/1m"), exitDone, "  remaining  1\n") // without scripts
 
 	altered := strings.Replace(sluice.Libraries()[0].Source, "-- list_log v1", "-- list_log v0", 1)
 	must(t, rdb.FunctionLoadReplace(background, altered).Err())

@@ -15,7 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sluice-redis/sluice"
-	"github.com/sluice-redis/sluice/internal/redistest"
+	"github.com/sluice-redis/sluice/internal/proof/redistest"
 )
 
 func TestServerLoadAndVerify(t *testing.T) {
@@ -120,6 +120,24 @@ func TestServerCluster(t *testing.T) {
 	}
 	got = sluiceRun(nil, "load", "--cluster", redistest.Start(t).Addr)
 	wantSaid(t, got, exitFailed, "cure: the server is not a cluster")
+}
+
+// A server without TLS does not answer a client with it, and a port for TLS hangs up on a client without: the cure says
+// which scheme to use.
+func TestServerTLSOfOneSide(t *testing.T) {
+	got := sluiceRun(nil, "verify", "--redis", "rediss://"+redistest.Start(t).Addr)
+	wantSaid(t, got, exitFailed, "cure: the server does not answer: if its port is not for TLS, use redis://")
+	port, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	defer func() { _ = port.Close() }()
+	go func() {
+		for conn, err := port.Accept(); err == nil; conn, err = port.Accept() {
+			_, _ = conn.Read(make([]byte, 64))
+			_ = conn.Close()
+		}
+	}()
+	got = sluiceRun(nil, "verify", "--redis", "redis://"+port.Addr().String())
+	wantSaid(t, got, exitFailed, "cure: the server hung up: if its port is for TLS, use rediss://")
 }
 
 // TestServerLoadByHand runs the loop of docs/operations.md as the user that loads.

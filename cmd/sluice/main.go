@@ -56,7 +56,6 @@ type command struct {
 
 func commands() []command {
 	return []command{
-		{name: "demo", summary: "5 a second for many workers: every script beside two faulty limiters", run: app.demo},
 		{name: "list", summary: "the scripts: name, version, SHA1, keys and arguments", run: app.list},
 		{name: "load", summary: "load the scripts on every node of a deployment", run: app.load},
 		{name: "verify", summary: "check that every node has them, and that they decide", run: app.verify},
@@ -98,6 +97,8 @@ func (a app) run(ctx context.Context, args []string) int {
 	}
 	if args[0] == "-h" || args[0] == "-help" || args[0] == "--help" {
 		args[0] = "help"
+	} else if args[0] == "--version" {
+		args[0] = "version"
 	}
 	c, err := findCommand(args[0])
 	if err != nil {
@@ -193,7 +194,7 @@ func overview() string {
 	for _, c := range commands() {
 		fmt.Fprintf(&text, "  %-9s %s\n", c.name, c.summary)
 	}
-	text.WriteString("\nsluice help <command> explains a command. sluice demo needs no server.\n")
+	text.WriteString("\nsluice help <command> explains a command.\n")
 	return text.String()
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9/logging"
 
 	"github.com/sluice-redis/sluice"
+	"github.com/sluice-redis/sluice/internal/proof/redistest"
 	"github.com/sluice-redis/sluice/loader"
 )
 
@@ -70,23 +71,17 @@ func TestExitStatus(t *testing.T) {
 		{"", 2, "usage: sluice <command>"},
 		{"help", 0, "usage: sluice <command>"},
 		{"--help", 0, "usage: sluice <command>"},
-		{"help demo", 0, "--duration"},
+		{"help top", 0, "--share"},
 		{"help nothing", 2, `there is no command "nothing"`},
 		{"help --x", 0, "usage: sluice help"},
 		{"nothing", 2, `there is no command "nothing"`},
 		{"version", 0, string(sums)},
+		{"--version", 0, string(sums)},
 		{"version now", 2, `unexpected argument "now"`},
 		{"list", 0, "gcra"},
 		{"list --help", 0, "usage: sluice list"},
 		{"list -x", 2, "there is no flag --x"},
 		{"list leaky_bucket", 2, "gcra_v1, list_log"},
-		{"demo --workers 3", 2, "want 5 to 200"},
-		{"demo --workers many", 2, `invalid value "many" for --workers: want a whole number`},
-		{"demo --duration 1500ms", 2, "want whole seconds"},
-		{"demo --duration 12", 2, "want a number with a unit"},
-		{"demo --margin 2s", 2, "want 0 to 1s"},
-		{"demo list_log", 2, "unexpected argument"},
-		{"demo --redis " + noServer, 1, "cure: start a server there"},
 		{"load --redis " + noServer, 1, "cure: start a server there"},
 		{"load nothing", 2, `there is no script "nothing"`},
 		{"load --redis a --cluster b", 2, "want one of --redis, --cluster and --sentinel"},
@@ -99,7 +94,7 @@ func TestExitStatus(t *testing.T) {
 		{"acl --name it's", 2, "want letters, digits, dot"},
 		{"acl leaky_bucket", 2, "gcra_v1, list_log"},
 		{"inspect", 2, "want a limiter and a subject"},
-		{"inspect jobs", 2, "`sluice top --limiter jobs` lists its subjects"},
+		{"reset jobs", 2, "`sluice top --limiter jobs` lists its subjects"},
 		{"inspect a:b c", 2, "limiter is"},
 		{"inspect a b --limit 3/soon", 2, `invalid value "3/soon" for --limit: want permits and a window, as in 100/1m`},
 		{"inspect a b c", 2, `unexpected argument "c"`},
@@ -138,10 +133,11 @@ func TestExitStatus(t *testing.T) {
 	}
 }
 
-func TestInterrupted(t *testing.T) {
+func TestServerInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if got := runUnder(ctx, nil, "demo"); got.status != exitInterrupted || got.stderr != "interrupted\n" {
+	got := runUnder(ctx, nil, "top", "--redis", redistest.Start(t).Addr)
+	if got.status != exitInterrupted || got.stderr != "interrupted\n" {
 		t.Errorf("%+v", got)
 	}
 }

@@ -97,7 +97,7 @@ func TestPolicyExitStatus(t *testing.T) {
 		{"check", 2, "want a policy file"},
 		{"check FILE more", 2, `unexpected argument "more"`},
 		{"check missing.yaml", 1, "sluice policy: stat missing.yaml: no such file or directory"},
-		{"check .", 1, "sluice policy: read .: not a regular file"},
+		{"check .", 1, "sluice policy: open .: not a regular file"},
 		{"explain FILE request.method", 2, `unexpected argument "request.method": want name=value`},
 		{"explain FILE request.methd=GET", 2, "request.method"},
 		{"explain FILE response.status=ok", 2, "want a number of three digits"},

@@ -10,7 +10,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/sluice-redis/sluice/internal/redistest"
+	"github.com/sluice-redis/sluice/internal/proof/redistest"
 )
 
 // hostileTexts are what a terminal might obey, or show as something else, or nothing at all.
@@ -107,7 +107,7 @@ func TestArgumentsArePrintable(t *testing.T) {
 			{"acl", "--format", text}, {"top", text}, {"top", "--limiter", text}, {"top", "--n", text}, {"inspect", text},
 			{"inspect", "--redis", addr, text, text}, {"inspect", "--redis", addr, "a:b:{" + text + "}:ll1"},
 			{"inspect", "a", "b", "--limit", text}, {"reset", "--redis", addr, "a", text}, {"reset", "a", "b", text},
-			{"set-rate", "--redis", addr, "a", text, "1/1s"}, {"set-rate", "a", "b", text}, {"demo", "--duration", text},
+			{"set-rate", "--redis", addr, "a", text, "1/1s"}, {"set-rate", "a", "b", text},
 			{"policy", text}, {"policy", "check", text},
 		} {
 			wantPrintable(t, sluiceRun(nil, args...), fmt.Sprintf("%.60q", args))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/redis/go-redis/v9"
 
@@ -36,25 +37,24 @@ func (a app) reset(ctx context.Context, args []string) error {
 		return err
 	}
 	defer release()
+	r := remover{screen: newScreen(a.stdout), resetFlags: f, rdb: rdb}
+	r.head = func() { r.printf("%s on %s\n", r.paint(bold, begin+"*"), rdb.Options().Addr) }
+	rates, notes := of.says()
+	first, err := known(ctx, rdb, begin, windowsOf(rates))
+	if err != nil {
+		return err
+	}
+	first = slices.DeleteFunc(first, func(text string) bool { return parsed(text).IsConfig() }) // others say whether it goes
+	r.all(ctx, first)
 	found := a.search(ctx, rdb, begin)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	r := remover{screen: newScreen(a.stdout), resetFlags: f, rdb: rdb}
-	if len(found.keys) == 0 && found.missed == nil {
-		_, notes := of.says()
+	if len(found.keys) == 0 && found.missed == nil && len(first) == 0 {
 		return a.nothingStored(ctx, f.subjectFlags, of, found, notes)
 	}
-	r.printf("%s on %s\n", r.paint(bold, found.pattern), found.node)
-	r.stray = noBucket(found.keys)
-	for n, text := range found.keys {
-		if r.err != nil && !stored.IsReply(r.err) || ctx.Err() != nil {
-			r.failed += len(found.keys) - n
-			r.line(red, "left", counted(len(found.keys)-n, "more key", "more keys"), ", not tried")
-			break
-		}
-		r.see(ctx, text)
-	}
+	r.stray = noBucket(slices.Concat(first, found.keys))
+	r.all(ctx, slices.DeleteFunc(found.keys, func(text string) bool { return slices.Contains(first, text) }))
 	verb := "removed "
 	if f.dryRun {
 		verb = "would remove "
@@ -63,16 +63,33 @@ func (a app) reset(ctx context.Context, args []string) error {
 	return errors.Join(r.verdict(ctx, found), found.incomplete())
 }
 
+// all removes keys, until one gets no reply.
+func (r *remover) all(ctx context.Context, keys []string) {
+	if len(keys) > 0 {
+		r.head()
+		r.head = func() {}
+	}
+	for n, text := range keys {
+		if r.err != nil && !stored.IsReply(r.err) || ctx.Err() != nil {
+			r.failed += len(keys) - n
+			r.line(red, "left", counted(len(keys)-n, "more key", "more keys"), ", not tried")
+			return
+		}
+		r.see(ctx, text)
+	}
+}
+
 // remover removes keys, or shows what it would remove, and prints the result for each.
 type remover struct {
 	screen
 	resetFlags
 	rdb     *redis.Client
-	stray   bool  // a rate is none of the limiter's
-	gone    int   // keys removed, or that would be
-	failed  int   // keys not removed, or perhaps not
-	unknown int   // keys of no known script
-	err     error // the first
+	head    func() // prints the title, once
+	stray   bool   // a rate is none of the limiter's
+	gone    int    // keys removed, or that would be
+	failed  int    // keys not removed, or perhaps not
+	unknown int    // keys of no known script
+	err     error  // the first
 }
 
 // noBucket reports whether keys of a subject are those of another script, and none holds permits of a token_bucket. A

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-
-	"github.com/sluice-redis/sluice/internal/demo"
 )
 
 // screen is an output and whether it is a terminal, which shows colours and redraws lines.
@@ -16,7 +14,11 @@ type screen struct {
 
 func newScreen(w io.Writer) screen {
 	file, ok := w.(*os.File)
-	return screen{w, ok && demo.IsTerminal(file)}
+	if !ok || os.Getenv("TERM") == "dumb" || os.Getenv("NO_COLOR") != "" {
+		return screen{w, false}
+	}
+	info, err := file.Stat()
+	return screen{w, err == nil && info.Mode()&os.ModeCharDevice != 0}
 }
 
 // style is the look of a text: the numbers of an SGR escape sequence.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -13,11 +14,11 @@ import (
 	"github.com/sluice-redis/sluice/cmd/sluice/internal/stored"
 )
 
-// How a search scans the keys of a server. A page of 200 keys takes Redis about 0.2 ms, and three quarters of the time
-// are left to other clients. A million keys take 5 to 10 s.
+// How a search scans the keys of a server. A page of 200 keys takes Redis about 0.1 ms, and three quarters of the time
+// are left to other clients. A million keys take a few seconds.
 const (
 	searchPage  = 200
-	searchShare = 25 // percent of the time
+	searchShare = 25 // percent of the server's time
 )
 
 // search is the result of a scan for the keys of one subject of one limiter. They are all on one server, in a cluster
@@ -29,12 +30,19 @@ type search struct {
 	missed  error    // why there may be more
 }
 
-// search looks for every key that begins with begin, which has the whole subject.
+// anyLimiter stands for all limiters.
+const anyLimiter = "*"
+
+// search looks for every key of a subject. begin is a key up to the script's code, with the limiter's name or
+// anyLimiter.
 func (a app) search(ctx context.Context, rdb *redis.Client, begin string) search {
 	s := search{pattern: begin + "*", node: rdb.Options().Addr}
-	all := scan{
-		pattern: globEscape.Replace(begin) + "*", page: searchPage, share: searchShare, status: newScreen(a.stderr),
+	pattern, one := globEscape.Replace(begin)+"*", begin
+	if prefix, rest, found := strings.Cut(begin, ":"+anyLimiter+":"); found {
+		pattern = globEscape.Replace(prefix) + ":*:" + globEscape.Replace(rest) + "*"
+		one = prefix + ":any:" + rest
 	}
+	all := scan{pattern: pattern, page: searchPage, share: searchShare, status: newScreen(a.stderr)}
 	_, err := all.run(ctx, rdb, func(page []string) error {
 		s.keys = append(s.keys, page...)
 		return nil
@@ -44,12 +52,35 @@ func (a app) search(ctx context.Context, rdb *redis.Client, begin string) search
 	if err == nil {
 		// A server without the subject's slot, or with a part of its keys while it moves, answers MOVED or ASK to a key
 		// that does not exist. SCAN would then have missed the keys elsewhere.
-		err = rdb.Exists(ctx, begin+"none-"+rand.Text()).Err()
+		err = rdb.Exists(ctx, one+"none-"+rand.Text()).Err()
 	}
 	if err != nil {
 		s.missed = fmt.Errorf("looking for %s on %s: %w", s.pattern, s.node, err)
 	}
 	return s
+}
+
+// known returns which of a subject's keys are there, of those that can be named without a search; none if the server
+// does not say.
+func known(ctx context.Context, rdb *redis.Client, begin string, windows []time.Duration) (keys []string, err error) {
+	if strings.Contains(begin, ":"+anyLimiter+":") {
+		return nil, nil
+	}
+	pipe := rdb.Pipeline()
+	names := stored.Known(begin, windows)
+	there := make([]*redis.IntCmd, len(names))
+	for i, name := range names {
+		there[i] = pipe.Exists(ctx, name)
+	}
+	if err := stored.Exec(ctx, pipe); err != nil {
+		return nil, fmt.Errorf("asking %s: %w", rdb.Options().Addr, err)
+	}
+	for i, name := range names {
+		if there[i].Val() > 0 {
+			keys = append(keys, name)
+		}
+	}
+	return keys, nil
 }
 
 // incomplete returns an error if keys may have been missed.
@@ -65,12 +96,17 @@ func (s search) incomplete() error {
 func (a app) openSubject(ctx context.Context, f serverFlags, prefix, limiter, subject string) (
 	rdb *redis.Client, begin string, release func(), err error,
 ) {
-	key, err := keyOf(prefix, limiter, subject, "state")
+	name := limiter
+	if limiter == anyLimiter {
+		name = "any" // all have the same slot
+	}
+	key, err := keyOf(prefix, name, subject, "state")
 	if err != nil {
 		return nil, "", nil, err
 	}
 	rdb, release, err = a.openHolder(ctx, f, key)
-	return rdb, strings.TrimSuffix(key, "state"), release, err
+	begin = strings.Replace(strings.TrimSuffix(key, "state"), ":"+name+":", ":"+limiter+":", 1)
+	return rdb, begin, release, err
 }
 
 // openHolder returns a client for the server that has a key, and a function that closes it.
@@ -108,12 +144,14 @@ func (t target) holder(ctx context.Context, key string) (*redis.Client, func(), 
 // scan is a scan of all keys of a server, in pages with pauses between them.
 type scan struct {
 	pattern     string
-	page, share int    // keys of a page, and percent of the time spent scanning
-	status      screen // shows the progress
+	page, share int           // keys of a page, and percent of the server's time that are used
+	status      screen        // shows the progress
+	found       func() string // for the progress: what was found so far; may be nil
+	used        time.Duration // of the server's time, for what is done with a page
 }
 
 // run passes each page of keys that match to use. It returns how many keys were scanned.
-func (s scan) run(ctx context.Context, rdb *redis.Client, use func(page []string) error) (seen int64, err error) {
+func (s *scan) run(ctx context.Context, rdb *redis.Client, use func(page []string) error) (seen int64, err error) {
 	total, err := rdb.DBSize(ctx).Result()
 	counted := err == nil
 	if err != nil && !stored.IsReply(err) {
@@ -122,10 +160,15 @@ func (s scan) run(ctx context.Context, rdb *redis.Client, use func(page []string
 	defer s.status.redraw("")
 	for cursor := uint64(0); ; {
 		began := time.Now()
-		var page []string
-		if page, cursor, err = rdb.Scan(ctx, cursor, s.pattern, int64(s.page)).Result(); err != nil {
+		var scanned *redis.ScanCmd
+		pipe := rdb.Pipeline()
+		_, busy, err := stored.Timed(ctx, pipe, func() { scanned = pipe.Scan(ctx, cursor, s.pattern, int64(s.page)) })
+		if err = cmp.Or(err, scanned.Err()); err != nil {
 			return seen, err
 		}
+		var page []string
+		page, cursor = scanned.Val()
+		s.used = 0
 		if err := use(page); err != nil {
 			return seen, err
 		}
@@ -136,17 +179,21 @@ func (s scan) run(ctx context.Context, rdb *redis.Client, use func(page []string
 		if cursor == 0 {
 			return seen, nil
 		}
-		s.status.redraw("%s: %d of %d keys; Ctrl-C stops", rdb.Options().Addr, seen, total)
-		if err := rest(ctx, time.Since(began), s.share); err != nil {
+		found := ""
+		if s.found != nil {
+			found = s.found()
+		}
+		s.status.redraw("%s: %d of %d keys%s; Ctrl-C stops", rdb.Options().Addr, seen, total, found)
+		if err := rest(ctx, began, (busy+s.used)*100/time.Duration(s.share)); err != nil {
 			return seen, err
 		}
 	}
 }
 
-// rest sleeps so that the time busy is share percent of the whole.
-func rest(ctx context.Context, busy time.Duration, share int) error {
+// rest sleeps until so much time has passed since a page was begun.
+func rest(ctx context.Context, began time.Time, period time.Duration) error {
 	select {
-	case <-time.After(busy * time.Duration(100-share) / time.Duration(share)):
+	case <-time.After(period - time.Since(began)):
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

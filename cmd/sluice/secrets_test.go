@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluice-redis/sluice/internal/redistest"
+	"github.com/sluice-redis/sluice/internal/proof/redistest"
 )
 
 // Marks that stand in every password of these tests, with the bytes under test between them. None of them may be seen.
@@ -34,7 +34,7 @@ func wantHidden(t *testing.T, got outcome, what string) {
 // targetCommands are the subcommands that take a target, with what they want besides.
 var targetCommands = [][]string{
 	{"verify"}, {"verify", "--try", "--json"}, {"load"}, {"top"}, {"inspect", "a", "b"}, {"inspect", "sluice:a:{b}:ll1"}, {"reset", "a", "b"},
-	{"set-rate", "a", "b", "1/1s"}, {"demo", "--duration=2s"},
+	{"set-rate", "a", "b", "1/1s"},
 }
 
 // spellings are ways, right and wrong, in which people write a password into a target at an address.
@@ -89,12 +89,9 @@ func passwordRuns(password, addr string) (all []passwordRun) {
 	return append(all, passwordRun{[]string{"SLUICE_REDIS=redis://:" + password + "@" + addr}, nil})
 }
 
-// hides runs a subcommand and fails if it shows a password. A demo asks no server of the environment.
+// hides runs a subcommand and fails if it shows a password.
 func (r passwordRun) hides(t *testing.T, command []string) {
 	t.Helper()
-	if command[0] == "demo" && r.flags == nil {
-		return
-	}
 	args := append(append([]string{}, command...), r.flags...)
 	wantHidden(t, sluiceRun(r.env, args...), strings.Join(append(r.env, args...), " "))
 }

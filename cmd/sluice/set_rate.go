@@ -36,7 +36,7 @@ func (a app) setRate(ctx context.Context, args []string) error {
 	}
 	defer release()
 	key, _ := stored.ParseKey(begin + "tb1")
-	found, err := stored.Read(ctx, rdb, []stored.Key{key})
+	found, _, err := stored.Read(ctx, rdb, []stored.Key{key})
 	if err == nil {
 		err = found[0].Err
 	}
@@ -79,7 +79,7 @@ var errNoBucket = errors.New("only a token_bucket reads a rate from Redis; nothi
 // it finds neither under the keys that it knows. If no rate is stored for the subject, so it does with all subjects of
 // the limiter on the server together, and if nothing is stored of them, unless the limiter is new. A rate alone proves
 // nothing, because set-rate may have written it.
-func (a app) wantBucket(ctx context.Context, rdb *redis.Client, begin, limiter string, known, isNew bool) error {
+func (a app) wantBucket(ctx context.Context, rdb *redis.Client, begin, limiter string, hasRate, isNew bool) error {
 	other, bucket := "", false
 	add := func(keys []string) error {
 		for _, text := range keys {
@@ -93,15 +93,13 @@ func (a app) wantBucket(ctx context.Context, rdb *redis.Client, begin, limiter s
 		}
 		return nil
 	}
-	for _, state := range append(namesOf(sluice.All(), stored.CodeOf), "tb1:all") {
-		if n, err := rdb.Exists(ctx, begin+state).Result(); err != nil {
-			return fmt.Errorf("asking %s: %w", rdb.Options().Addr, err)
-		} else if n > 0 {
-			_ = add([]string{begin + state})
-		}
+	there, err := known(ctx, rdb, begin, nil)
+	if err != nil {
+		return err
 	}
+	_ = add(there)
 	for _, pattern := range []string{globEscape.Replace(begin) + "*", limiter} {
-		if other != "" || bucket || known && pattern == limiter {
+		if other != "" || bucket || hasRate && pattern == limiter {
 			break
 		}
 		all := scan{pattern: pattern, page: searchPage, share: searchShare, status: newScreen(a.stderr)}
@@ -113,7 +111,7 @@ func (a app) wantBucket(ctx context.Context, rdb *redis.Client, begin, limiter s
 	case bucket:
 	case other != "":
 		return fmt.Errorf("%s: %w", other, errNoBucket)
-	case !known && !isNew:
+	case !hasRate && !isNew:
 		return fmt.Errorf("no permits of a token_bucket are stored under %s: %w", limiter, errNoBucket)
 	}
 	return nil

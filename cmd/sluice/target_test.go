@@ -90,11 +90,14 @@ func TestTargetCA(t *testing.T) {
 	must(t, os.WriteFile(roots, pem.EncodeToMemory(&block), 0o600))
 	must(t, os.WriteFile(empty, nil, 0o600))
 	for flags, want := range map[dial.Flags]string{
-		{Redis: "rediss://a:1", CA: roots}:       "",
-		{Cluster: "rediss://a:1,b:2", CA: roots}: "",
-		{Redis: "a:1", CA: roots}:                "--redis-ca wants a Redis with TLS: rediss://host:port",
-		{Redis: "rediss://a:1", CA: empty}:       "--redis-ca: the file has no certificate in PEM",
-		{Redis: "rediss://a:1", CA: "/no/such"}:  "--redis-ca: no such file or directory",
+		{Redis: "rediss://a:1", CA: roots}:                  "",
+		{Cluster: "rediss://a:1,b:2", CA: roots}:            "",
+		{Redis: "a:1", CA: roots}:                           "--redis-ca wants a Redis with TLS: rediss://host:port",
+		{Redis: "rediss://a:1", CA: empty}:                  "--redis-ca: the file has no certificate in PEM",
+		{Redis: "rediss://a:1", CA: "/no/such"}:             "--redis-ca: no such file or directory",
+		{Redis: "a:1", Cert: "c", Key: "k"}:                 "--redis-cert wants a Redis with TLS: rediss://host:port",
+		{Redis: "rediss://a:1", Cert: "c"}:                  "want --redis-cert and --redis-key together",
+		{Redis: "rediss://a:1", Cert: "/no/such", Key: "k"}: "--redis-cert and --redis-key: no such file or directory",
 	} {
 		got, err := app{getenv: getenv(nil)}.target(flags)
 		if text := fmt.Sprint(err); err != nil && text != want {

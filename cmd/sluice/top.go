@@ -20,9 +20,9 @@ const topPage = 50
 // topFlags are the flags of top.
 type topFlags struct {
 	serverFlags
-	prefix, limiter string
-	n, share        int
-	json            bool
+	prefix, limiter, by string
+	n, share            int
+	json                bool
 }
 
 func parseTop(args []string) (topFlags, error) {
@@ -30,6 +30,7 @@ func parseTop(args []string) (topFlags, error) {
 	flags := f.register("top")
 	flags.StringVar(&f.prefix, "prefix", "sluice", "")
 	flags.StringVar(&f.limiter, "limiter", "", "")
+	flags.StringVar(&f.by, "by", "permits", "")
 	flags.IntVar(&f.n, "n", 20, "")
 	flags.IntVar(&f.share, "share", 5, "")
 	flags.BoolVar(&f.json, "json", false, "")
@@ -39,6 +40,8 @@ func parseTop(args []string) (topFlags, error) {
 	switch {
 	case f.n < 1 || f.n > 1000:
 		return f, usagef("--n is %d: want 1 to 1000", f.n)
+	case f.by != "permits" && f.by != "memory":
+		return f, usagef("--by is %s: want permits or memory", given(f.by))
 	case f.share < 1 || f.share > 100:
 		return f, usagef("--share is %d: want 1 to 100", f.share)
 	}
@@ -125,13 +128,14 @@ type census struct {
 	flags  topFlags
 	status screen
 
-	Seen    int64      `json:"keys_seen"`   // all keys of the servers
-	Counted int        `json:"subjects"`    // keys with permits or a bucket
-	Refused int        `json:"refused"`     // our keys that a script would refuse
-	Unread  int        `json:"unreadable"`  // our keys that the server refused to show
-	Logs    []*subject `json:"permits"`     // by permits
-	Buckets []*subject `json:"backlog"`     // by how far they are from full
-	Partial bool       `json:"interrupted"` // not all keys were seen
+	Seen    int64      `json:"keys_seen"`        // all keys of the servers
+	Counted int        `json:"subjects"`         // keys with permits or a bucket
+	Refused int        `json:"refused"`          // our keys that a script would refuse
+	Unread  int        `json:"unreadable"`       // our keys that the server refused to show
+	Logs    []*subject `json:"permits"`          // by permits
+	Buckets []*subject `json:"backlog"`          // by how far they are from full
+	Biggest []*subject `json:"memory,omitempty"` // by memory, in place of the two above
+	Partial bool       `json:"interrupted"`      // not all keys were seen
 
 	// Failures are the servers that could not be read completely, and why.
 	Failures []nodeFailure `json:"failures,omitempty"`
@@ -163,14 +167,20 @@ type subject struct {
 	TTL    int64  `json:"ttl,omitempty"`    // microseconds
 
 	node string
+	read time.Time // when permits, backlog and idle were read
 }
 
 // take counts the subjects of one server.
 func (c *census) take(ctx context.Context, t target, addr string) error {
 	rdb := t.Connect(addr)
 	defer rdb.Close()
-	all := scan{pattern: c.flags.pattern(), page: topPage, share: c.flags.share, status: c.status}
-	seen, err := all.run(ctx, rdb, func(page []string) error { return c.turn(ctx, rdb, page) })
+	all := scan{
+		pattern: c.flags.pattern(), page: topPage, share: c.flags.share, status: c.status, found: c.first,
+	}
+	seen, err := all.run(ctx, rdb, func(page []string) (err error) {
+		all.used, err = c.turn(ctx, rdb, page)
+		return err
+	})
 	c.Seen += seen
 	if err != nil {
 		return fmt.Errorf("scanning %s: %w", addr, err)
@@ -178,8 +188,19 @@ func (c *census) take(ctx context.Context, t target, addr string) error {
 	return nil
 }
 
-// turn counts the subjects of one page of keys.
-func (c *census) turn(ctx context.Context, rdb *redis.Client, page []string) error {
+// first is the first of the tables so far, for the progress.
+func (c *census) first() string {
+	switch {
+	case len(c.Biggest) > 0:
+		return fmt.Sprintf(", %s of %s %s", size(c.Biggest[0].Memory), c.Biggest[0].Limiter, c.Biggest[0].Subject)
+	case len(c.Logs) > 0:
+		return fmt.Sprintf(", %d permits of %s %s", c.Logs[0].Permits, c.Logs[0].Limiter, c.Logs[0].Subject)
+	}
+	return ""
+}
+
+// turn counts the subjects of one page of keys. It returns how long it kept the server busy.
+func (c *census) turn(ctx context.Context, rdb *redis.Client, page []string) (time.Duration, error) {
 	var keys []stored.Key
 	for _, text := range page {
 		if key, ok := stored.ParseKey(text); ok && !key.IsConfig() {
@@ -187,49 +208,73 @@ func (c *census) turn(ctx context.Context, rdb *redis.Client, page []string) err
 		}
 	}
 	if len(keys) == 0 {
-		return nil
+		return 0, nil
 	}
-	summaries, err := stored.Read(ctx, rdb, keys)
-	for _, s := range summaries {
-		c.count(s, rdb.Options().Addr)
+	summaries, busy, err := stored.Read(ctx, rdb, keys)
+	if err != nil {
+		return busy, err
 	}
-	return err
+	memory := make([]*redis.IntCmd, len(keys))
+	if c.flags.by == "memory" {
+		pipe := rdb.Pipeline()
+		_, more, err := stored.Timed(ctx, pipe, func() {
+			for i, key := range keys {
+				memory[i] = pipe.MemoryUsage(ctx, key.Text)
+			}
+		})
+		if busy += more; err != nil {
+			return busy, err
+		}
+	}
+	for i, s := range summaries {
+		c.count(s, rdb.Options().Addr, memory[i])
+	}
+	return busy, nil
 }
 
-// count adds a subject, if it is among the first so far.
-func (c *census) count(s stored.Summary, node string) {
+// count adds a subject, if it is among the first so far. memory is nil where subjects are not ranked by it.
+func (c *census) count(s stored.Summary, node string, memory *redis.IntCmd) {
 	script, _ := s.Key.Script()
 	one := &subject{
 		Key: s.Key.Text, Script: fullName(script), Limiter: s.Key.Limiter, Subject: s.Key.Subject,
-		Client: s.Key.Client(), Permits: s.Permits, node: node,
+		Client: s.Key.Client(), Permits: s.Permits, node: node, read: time.Now(),
 	}
+	table := &c.Logs
 	switch {
 	case s.Err != nil:
 		c.Unread++
 		c.unreadable = cmp.Or(c.unreadable, s.Err)
+		return
 	case s.Damage != "":
 		c.Refused++
+		return
 	case s.Bucket != nil:
-		c.Counted++
 		one.Backlog = s.Bucket.Backlog(s.Now)
-		c.Buckets = keep(c.Buckets, one, c.flags.n)
-	case s.Exists:
-		c.Counted++
-		if s.Ring != nil {
-			one.Window = s.Ring.Span()
-		}
-		if idle := s.Now - s.Newest; s.Slots == nil {
-			one.Idle = &idle
-		}
-		c.Logs = keep(c.Logs, one, c.flags.n)
+		table = &c.Buckets
+	case !s.Exists:
+		return
+	case s.Slots == nil:
+		idle := s.Now - s.Newest
+		one.Idle = &idle
 	}
+	if s.Ring != nil {
+		one.Window = s.Ring.Span()
+	}
+	if memory != nil {
+		one.Memory = memory.Val()
+		c.unweighed = cmp.Or(c.unweighed, memory.Err())
+		table = &c.Biggest
+	}
+	c.Counted++
+	*table = keep(*table, one, c.flags.n)
 }
 
 // keep inserts a subject into the first n. It ignores duplicates, because SCAN may return a key twice.
 func keep(busiest []*subject, one *subject, n int) []*subject {
 	busiest = slices.DeleteFunc(busiest, func(s *subject) bool { return s.Key == one.Key })
 	at, _ := slices.BinarySearchFunc(busiest, one, func(a, b *subject) int {
-		return cmp.Or(cmp.Compare(b.Permits, a.Permits), cmp.Compare(b.Backlog, a.Backlog), cmp.Compare(a.Key, b.Key))
+		return cmp.Or(cmp.Compare(b.Memory, a.Memory), cmp.Compare(b.Permits, a.Permits),
+			cmp.Compare(b.Backlog, a.Backlog), cmp.Compare(a.Key, b.Key))
 	})
 	if at >= n {
 		return busiest
@@ -241,13 +286,13 @@ func keep(busiest []*subject, one *subject, n int) []*subject {
 // weighTimeout is how long an interrupted census may still send commands.
 const weighTimeout = 3 * time.Second
 
-// weigh asks for the memory and TTL of the subjects that are shown, even if the census was interrupted. What the user
-// has no right to stays 0.
+// weigh asks for the memory and TTL of the subjects that are shown, even if the census was interrupted, and brings what
+// was read before to the same moment. What the user has no right to stays 0.
 func (c *census) weigh(ctx context.Context, t target) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), weighTimeout)
 	defer cancel()
 	byNode := map[string][]*subject{}
-	for _, one := range slices.Concat(c.Logs, c.Buckets) {
+	for _, one := range slices.Concat(c.Logs, c.Buckets, c.Biggest) {
 		byNode[one.node] = append(byNode[one.node], one)
 	}
 	for addr, subjects := range byNode {
@@ -265,6 +310,11 @@ func (c *census) weigh(ctx context.Context, t target) {
 				c.unweighed = nil // it has expired
 			}
 			one.Memory, one.TTL = memory[i].Val(), max(ttl[i].Val().Microseconds(), 0)
+			since := time.Since(one.read).Microseconds()
+			one.Backlog = max(one.Backlog-since, 0)
+			if one.Idle != nil {
+				*one.Idle += since
+			}
 		}
 		_ = rdb.Close()
 	}
@@ -274,11 +324,15 @@ func (c *census) weigh(ctx context.Context, t target) {
 func (s screen) census(c census) {
 	if len(c.Logs) > 0 {
 		s.printf("most permits stored, refused calls not counted\n")
-		s.ranked(c.Logs, permitsColumn, func(one *subject) string { return strconv.FormatInt(one.Permits, 10) })
+		s.ranked(c.Logs, permitsColumn, permitsOf)
 	}
 	if len(c.Buckets) > 0 {
 		s.printf("furthest from full\n")
 		s.ranked(c.Buckets, "full in", func(one *subject) string { return length(one.Backlog) })
+	}
+	if len(c.Biggest) > 0 {
+		s.printf("most memory\n")
+		s.ranked(c.Biggest, permitsColumn, permitsOf)
 	}
 	how := ""
 	switch {
@@ -301,6 +355,10 @@ func (s screen) census(c census) {
 
 // permitsColumn is the first column of the table that has a column for the newest permit.
 const permitsColumn = "permits"
+
+func permitsOf(one *subject) string {
+	return orDash(one.Permits, func(n int64) string { return strconv.FormatInt(n, 10) })
+}
 
 func (s screen) ranked(subjects []*subject, measure string, text func(*subject) string) {
 	var t table

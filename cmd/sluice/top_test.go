@@ -12,20 +12,21 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/sluice-redis/sluice/internal/redistest"
+	"github.com/sluice-redis/sluice/internal/proof/redistest"
 	"github.com/sluice-redis/sluice/loader"
 )
 
-// TestRest sleeps on a clock that is not real: a page of 2 ms at 5 percent is followed by 38 ms.
+// TestRest sleeps on a clock that is not real: what a page took is a part of its period.
 func TestRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
-		if err := rest(t.Context(), 2*time.Millisecond, 5); err != nil || time.Since(began) != 38*time.Millisecond {
+		time.Sleep(2 * time.Millisecond)
+		if err := rest(t.Context(), began, 40*time.Millisecond); err != nil || time.Since(began) != 40*time.Millisecond {
 			t.Errorf("%v, %v", time.Since(began), err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if err := rest(ctx, time.Hour, 1); err == nil {
+		if err := rest(ctx, began, time.Hour); err == nil {
 			t.Error("it went on")
 		}
 	})
@@ -95,6 +96,8 @@ func TestServerTop(t *testing.T) {
 		` +8 .* slice_ring_v1 +try +8 in 1h0m18s\n\nfurthest from full\n *full in +expires +memory`,
 		`9 subjects \(of 14 keys scanned\)\n1 key that a script would refuse: see sluice inspect <key>`)
 	wantNarrow(t, "top", got.stdout)
+	wantText(t, runLine(env, "top --n 2 --by memory"), exitDone,
+		`^most memory\npermits +newest +expires +memory.*\n +8 .* 8 in 1h0m18s\n +99 .* many\n\n9 subjects`)
 	wantText(t, runLine(env, "top --prefix mine"), exitDone, `98 .* here\n\n1 subject \(of 14 keys`)
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sluice-redis/sluice"
-	"github.com/sluice-redis/sluice/internal/redistest"
+	"github.com/sluice-redis/sluice/internal/proof/redistest"
 )
 
 // tried is what verify --try --json found: the codes, each once, behind the verdict.
@@ -223,6 +223,10 @@ func TestServerTryCluster(t *testing.T) {
 	for _, addr := range addrs {
 		admin := client(t, addr)
 		setUsers(t, admin, "--cluster")
+		if addr == addrs[0] {
+			wantText(t, sluiceRun(nil, "verify", "--try", "--cluster=sluice-use:pw@"+addr), exitFailed,
+				`cluster\|nodes(.|\n)*cure: ACL SETUSER <name> \+cluster\|nodes \+info `)
+		}
 		rights := append([]any{"acl", "setuser", "sluice-use", "+cluster|nodes"}, wordsOf(rightsToLook)...)
 		must(t, admin.Do(background, rights...).Err())
 	}

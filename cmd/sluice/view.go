@@ -66,8 +66,8 @@ type view struct {
 	lacks      error  // what inspect could not find out
 }
 
-// views reads keys on their server.
-func (f inspectFlags) views(ctx context.Context, rdb *redis.Client, keys []stored.Key) ([]view, error) {
+// read reads keys on their server.
+func (f inspectFlags) read(ctx context.Context, rdb *redis.Client, keys []stored.Key) ([]view, error) {
 	asked := slices.Clone(keys)
 	configs := map[int]int{} // of the permits of a token_bucket: where its config is among those asked for
 	for i, key := range keys {
@@ -77,7 +77,7 @@ func (f inspectFlags) views(ctx context.Context, rdb *redis.Client, keys []store
 		}
 	}
 	addr := rdb.Options().Addr
-	summaries, err := stored.Read(ctx, rdb, asked)
+	summaries, _, err := stored.Read(ctx, rdb, asked)
 	if err != nil {
 		return nil, fmt.Errorf("asking %s: %w", addr, err)
 	}
@@ -228,6 +228,12 @@ func (f inspectFlags) look(ctx context.Context, rdb *redis.Client, v *view, key 
 	if err != nil && strings.Contains(err.Error(), "unknown command") { // before Redis 7
 		reply, err = rdb.EvalSha(ctx, script.SHA1, keys, args...).Int64Slice()
 	}
+	if err != nil && strings.HasPrefix(err.Error(), "NOSCRIPT") {
+		missing := err
+		if reply, err = rdb.FCallRo(ctx, fullName(script)+"_look", keys, args...).Int64Slice(); isNoFunction(err) {
+			err = missing
+		}
+	}
 	switch {
 	case err != nil && strings.HasPrefix(err.Error(), "NOSCRIPT"):
 		err = fmt.Errorf("what is left: %w", loader.ErrNotLoaded)
@@ -241,6 +247,12 @@ func (f inspectFlags) look(ctx context.Context, rdb *redis.Client, v *view, key 
 	f.doubt(v, key)
 	v.Left = map[string]int64{"remaining": reply[1], "wait": reply[2], "reset_after": reply[3]}
 	return nil
+}
+
+// isNoFunction reports whether a server has no such function, or is too old for functions.
+func isNoFunction(err error) bool {
+	return err != nil && (strings.Contains(err.Error(), "Function not found") || strings.Contains(err.Error(), "unknown command") ||
+		strings.HasPrefix(err.Error(), "NOPERM"))
 }
 
 // lookArgs returns KEYS and ARGV of a look, with permits 0. The limits that are not stored come from the flags; if they

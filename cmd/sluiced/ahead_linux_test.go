@@ -32,7 +32,8 @@ func BenchmarkAhead(b *testing.B) {
 			response, err := clients[client].ShouldRateLimit(context.Background(), &ratelimitv3.RateLimitRequest{
 				Domain: "limits", Descriptors: []*commonv3.RateLimitDescriptor{
 					{Entries: []*commonv3.RateLimitDescriptor_Entry{{Key: key, Value: strconv.Itoa(subject)}}}}})
-			if must(b, err); response.OverallCode != ratelimitv3.RateLimitResponse_OK {
+			must(b, err)
+			if response.OverallCode != ratelimitv3.RateLimitResponse_OK {
 				b.Error(response)
 			}
 		}

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/structpb"
 
+	"github.com/sluice-redis/sluice/admission"
 	"github.com/sluice-redis/sluice/httplimit"
 	"github.com/sluice-redis/sluice/internal/admit"
 	"github.com/sluice-redis/sluice/loader"
@@ -24,126 +25,123 @@ type (
 	unit    = ratelimitv3.RateLimitResponse_RateLimit_Unit
 )
 
-// windows is the units that the answer knows. Other windows have UNKNOWN, of which Envoy writes no policy.
-var windows = map[time.Duration]unit{
-	time.Second: ratelimitv3.RateLimitResponse_RateLimit_SECOND, time.Minute: ratelimitv3.RateLimitResponse_RateLimit_MINUTE,
-	time.Hour: ratelimitv3.RateLimitResponse_RateLimit_HOUR, day: ratelimitv3.RateLimitResponse_RateLimit_DAY,
-	7 * day: ratelimitv3.RateLimitResponse_RateLimit_WEEK, 30 * day: ratelimitv3.RateLimitResponse_RateLimit_MONTH,
-	365 * day: ratelimitv3.RateLimitResponse_RateLimit_YEAR,
+// unitOfWindow returns the unit of a window in an answer. Other windows have UNKNOWN, of which Envoy writes no policy.
+func unitOfWindow(window time.Duration) unit {
+	const day = 24 * time.Hour
+	switch window {
+	case time.Second:
+		return ratelimitv3.RateLimitResponse_RateLimit_SECOND
+	case time.Minute:
+		return ratelimitv3.RateLimitResponse_RateLimit_MINUTE
+	case time.Hour:
+		return ratelimitv3.RateLimitResponse_RateLimit_HOUR
+	case day:
+		return ratelimitv3.RateLimitResponse_RateLimit_DAY
+	case 7 * day:
+		return ratelimitv3.RateLimitResponse_RateLimit_WEEK
+	case 30 * day:
+		return ratelimitv3.RateLimitResponse_RateLimit_MONTH
+	case 365 * day:
+		return ratelimitv3.RateLimitResponse_RateLimit_YEAR
+	}
+	return ratelimitv3.RateLimitResponse_RateLimit_UNKNOWN
 }
 
-const day = 24 * time.Hour
-
-// answer makes the response to a call that was decided.
-func (c *call) answer(headers httplimit.HeaderSet, metadata bool) *ratelimitv3.RateLimitResponse {
+// answer makes the response to a request that was decided.
+func (d *decision) answer(headers httplimit.HeaderSet, metadata bool) *ratelimitv3.RateLimitResponse {
 	r := &ratelimitv3.RateLimitResponse{
-		OverallCode: ratelimitv3.RateLimitResponse_OK, Statuses: make([]*status, len(c.request.Descriptors)),
+		OverallCode: ratelimitv3.RateLimitResponse_OK, Statuses: make([]*status, len(d.asked.Descriptors)),
 	}
-	if c.denied {
+	if d.Outcome == admission.Denied {
 		r.OverallCode = ratelimitv3.RateLimitResponse_OVER_LIMIT
 	}
 	for i := range r.Statuses {
-		r.Statuses[i] = c.status(i)
+		r.Statuses[i] = d.status(i)
 	}
 	if headers != 0 {
-		r.ResponseHeadersToAdd = c.headers(headers)
+		r.ResponseHeadersToAdd = d.headers(headers)
 	}
 	if metadata {
-		r.DynamicMetadata = c.metadata(r.Statuses)
+		r.DynamicMetadata = d.metadata(r.Statuses)
 	}
 	return r
 }
 
 // status is the answer about one descriptor. If several limits are about it, it names the one that denies for the
 // longest time, or that has the fewest hits remaining.
-func (c *call) status(i int) *status {
+func (d *decision) status(i int) *status {
 	s := &status{Code: ratelimitv3.RateLimitResponse_OK}
 	switch {
-	case c.refused[i]:
+	case d.refused[i]:
 		s.Code = ratelimitv3.RateLimitResponse_OVER_LIMIT
 		return s
-	case c.unlimited[i]:
+	case d.unlimited[i]:
 		s.LimitRemaining = math.MaxUint32
 		return s
 	}
-	var named *question
-	for _, q := range c.questions {
-		if !slices.Contains(q.descriptors, i) || q.mode == shadow || !q.answered || q.err != nil {
+	shown, denies := -1, false // of the charges; whether that one denies
+	for j := range d.Charges {
+		c := &d.Charges[j]
+		if c.Shadow || !c.Answered || !slices.Contains(d.limits[j].descriptors, i) {
 			continue
 		}
-		if q.denies() {
-			s.Code, s.DurationUntilReset = ratelimitv3.RateLimitResponse_OVER_LIMIT, whole(c.wait)
-		}
-		if q.decision.Degraded {
+		over := c.Denied
+		if c.Err != nil && !over {
 			continue
 		}
-		if named == nil || q.before(named) {
-			named = q
+		if over {
+			wait := admit.Seconds(cmp.Or(d.RetryAfter, loader.Never))
+			s.Code, s.DurationUntilReset = ratelimitv3.RateLimitResponse_OVER_LIMIT, &durationpb.Duration{Seconds: wait}
+		}
+		if c.Decision.Degraded {
+			continue
+		}
+		if shown < 0 || over && !denies || over == denies && isTighter(c.Decision, d.Charges[shown].Decision, over) {
+			shown, denies = j, over
 		}
 	}
-	if named == nil || named.denies() && !c.denied { // a quota that is full, for which another one makes up
+	if shown < 0 || denies && d.Outcome != admission.Denied { // a quota that is full, for which another one makes up
 		return s
 	}
-	named.describe(s, c.wait)
+	d.describe(s, shown, denies)
 	return s
 }
 
-// before reports whether a status names this limit rather than another one.
-func (q *question) before(other *question) bool {
-	if q.denies() != other.denies() {
-		return q.denies()
+// isTighter reports whether a decision denies for longer than another one, or has fewer hits remaining.
+func isTighter(a, b loader.Decision, denies bool) bool {
+	if denies {
+		return a.Wait > b.Wait
 	}
-	if q.denies() {
-		return q.decision.Wait > other.decision.Wait
-	}
-	return q.decision.Remaining < other.decision.Remaining
+	return a.Remaining < b.Remaining
 }
 
-// describe writes the limit and the times into a status. Envoy takes x-ratelimit-reset from one denial and Retry-After
-// from all of them, so that all say how long the call has to wait.
-func (q *question) describe(s *status, wait time.Duration) {
-	limit := q.decision.Limit
+// describe writes the limit and the times of a charge into a status. Envoy takes x-ratelimit-reset from one denial and
+// Retry-After from all of them, so that all say how long the request has to wait.
+func (d *decision) describe(s *status, i int, denies bool) {
+	made, limit := d.Charges[i].Decision, d.Charges[i].Decision.Limit
+	name := d.Charges[i].Name
+	if rule := d.limits[i].rule; rule != nil {
+		name = rule.Name // clients do not see a label
+	}
 	s.CurrentLimit = &current{
-		RequestsPerUnit: uint32(min(limit.Permits, math.MaxUint32)), Unit: windows[limit.Window], Name: q.shownName(),
+		RequestsPerUnit: uint32(min(limit.Permits, math.MaxUint32)), Unit: unitOfWindow(limit.Window), Name: name,
 	}
-	reset := q.decision.ResetAfter
-	if q.denies() {
-		if reset = wait; reset == loader.Never {
-			reset = limit.Window
-		}
-		reset = max(reset, time.Second)
+	reset := made.ResetAfter
+	if denies {
+		reset = max(cmp.Or(d.RetryAfter, limit.Window), time.Second)
 	} else {
-		s.LimitRemaining = uint32(min(q.decision.Remaining, math.MaxUint32))
+		s.LimitRemaining = uint32(min(made.Remaining, math.MaxUint32))
 	}
-	s.DurationUntilReset = whole(reset)
-}
-
-// whole returns a time in whole seconds, rounded up.
-func whole(d time.Duration) *durationpb.Duration {
-	return durationpb.New(time.Duration(seconds(d)) * time.Second)
-}
-
-// shownName is the name of a limit for clients: theirs if the file has one.
-func (q *question) shownName() string {
-	if q.rule != nil {
-		return q.rule.Name
-	}
-	return q.name
+	s.DurationUntilReset = durationpb.New((reset + time.Second - 1).Truncate(time.Second))
 }
 
 // headers returns the headers of httplimit.
-func (c *call) headers(set httplimit.HeaderSet) (added []*corev3.HeaderValue) {
-	result := admit.Result{Outcome: admit.Allowed}
-	if c.denied {
-		if result.Outcome = admit.Denied; c.wait != loader.Never {
-			result.RetryAfter = c.wait
-		}
-	}
-	for _, q := range c.questions {
-		if q.answered && q.err == nil {
-			result.Decisions = append(result.Decisions, admit.Decision{
-				Decision: q.decision, Policy: q.name, Subject: q.subject, Shadow: q.mode == shadow,
-			})
+func (d *decision) headers(set httplimit.HeaderSet) (added []*corev3.HeaderValue) {
+	result := d.Result
+	result.Decisions = slices.Clone(result.Decisions)
+	for i := range result.Decisions {
+		if one := &result.Decisions[i]; one.Denies() {
+			one.Err = nil // more hits than the limit are a denial as any
 		}
 	}
 	header := http.Header{}
@@ -157,24 +155,24 @@ func (c *call) headers(set httplimit.HeaderSet) (added []*corev3.HeaderValue) {
 }
 
 // metadata returns what envoyproxy/ratelimit returns with RESPONSE_DYNAMIC_METADATA.
-func (c *call) metadata(statuses []*status) *structpb.Struct {
+func (d *decision) metadata(statuses []*status) *structpb.Struct {
 	descriptors, merged := make([]any, len(statuses)), map[string]any{}
-	for i, d := range c.request.Descriptors {
-		entries := make([]any, len(d.Entries))
-		for j, e := range d.Entries {
+	for i, descriptor := range d.asked.Descriptors {
+		entries := make([]any, len(descriptor.Entries))
+		for j, e := range descriptor.Entries {
 			entries[j] = e.Key + "=" + e.Value
 		}
 		one := map[string]any{"entries": entries}
-		if d.Limit != nil {
+		if descriptor.Limit != nil {
 			one["limit"] = map[string]any{
-				"requestsPerUnit": float64(d.Limit.RequestsPerUnit), "unit": d.Limit.Unit.String(),
+				"requestsPerUnit": float64(descriptor.Limit.RequestsPerUnit), "unit": descriptor.Limit.Unit.String(),
 			}
 		}
-		if d.HitsAddend != nil {
-			one["hitsAddend"] = float64(d.HitsAddend.Value)
+		if descriptor.HitsAddend != nil {
+			one["hitsAddend"] = float64(descriptor.HitsAddend.Value)
 		}
 		descriptors[i] = one
-		if rule := c.rules[i]; rule != nil && statuses[i].Code == ratelimitv3.RateLimitResponse_OK {
+		if rule := d.rules[i]; rule != nil && statuses[i].Code == ratelimitv3.RateLimitResponse_OK {
 			for key, value := range rule.Metadata {
 				if _, found := merged[key]; !found {
 					merged[key] = value
@@ -182,8 +180,8 @@ func (c *call) metadata(statuses []*status) *structpb.Struct {
 			}
 		}
 	}
-	fields := map[string]any{"domain": c.request.Domain, "descriptors": descriptors,
-		"hitsAddend": float64(cmp.Or(c.request.HitsAddend, 1))}
+	fields := map[string]any{"domain": d.asked.Domain, "descriptors": descriptors,
+		"hitsAddend": float64(cmp.Or(d.asked.HitsAddend, 1))}
 	if len(merged) > 0 {
 		fields["metadata"] = merged
 	}

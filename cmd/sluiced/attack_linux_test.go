@@ -27,8 +27,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
-	"github.com/sluice-redis/sluice/internal/program"
-	"github.com/sluice-redis/sluice/internal/redistest"
+	"github.com/sluice-redis/sluice/internal/proof/exampletest"
+	"github.com/sluice-redis/sluice/internal/proof/redistest"
 )
 
 var (
@@ -58,7 +58,8 @@ func newVictim(t testing.TB, file string) *victim {
 	must(t, os.WriteFile(path, []byte(file), 0o600))
 	v := &victim{grpc: freePort(t), http: freePort(t)}
 	admin := freePort(t)
-	cmd := exec.Command(program.Build(t, "..", "./sluiced"), "serve", "--redis", "redis://"+redis.Addr, "--grpc", v.grpc,
+	cmd := exec.Command(exampletest.Build(t, "..", "./sluiced"), "serve",
+		"--redis", "redis://"+redis.Addr, "--grpc", v.grpc,
 		"--http", v.http, "--admin", admin, "--timeout", "5s", path)
 	log := &bytes.Buffer{}
 	cmd.Stderr = log
@@ -258,7 +259,7 @@ func TestServerAttack(t *testing.T) {
 	fmt.Printf("%-20s %10s %10s %8s %10s\n", "attack", "p50", "p99", "ratio", "resident")
 	for _, attacker := range attackers {
 		var took []time.Duration
-		most := 0
+		maxMemory := 0
 		ended := startAttack(t, attacker.name, v)
 		for attacked := true; attacked; {
 			sent := time.Now()
@@ -267,7 +268,7 @@ func TestServerAttack(t *testing.T) {
 				t.Fatalf("%s: another caller got %v, %v", attacker.name, r, err)
 			}
 			took = append(took, time.Since(sent))
-			most = max(most, v.resident(t))
+			maxMemory = max(maxMemory, v.resident(t))
 			select {
 			case <-ended:
 				attacked = false
@@ -280,9 +281,9 @@ func TestServerAttack(t *testing.T) {
 			rest = p99
 		}
 		fmt.Printf("%-20s %10s %10s %8.1f %7d MB\n", attacker.name, took[len(took)/2].Round(time.Microsecond),
-			p99.Round(time.Microsecond), float64(p99)/float64(rest), most>>20)
-		if most > maxResident {
-			t.Errorf("%s: %d MB", attacker.name, most>>20)
+			p99.Round(time.Microsecond), float64(p99)/float64(rest), maxMemory>>20)
+		if maxMemory > maxResident {
+			t.Errorf("%s: %d MB", attacker.name, maxMemory>>20)
 		}
 	}
 }

@@ -15,11 +15,12 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"go.yaml.in/yaml/v4"
 
-	"github.com/sluice-redis/sluice/internal/program"
-	"github.com/sluice-redis/sluice/internal/redistest"
+	"github.com/sluice-redis/sluice/internal/proof/exampletest"
+	"github.com/sluice-redis/sluice/internal/proof/redistest"
 )
 
 const deploy = "../../deploy/"
@@ -31,8 +32,9 @@ func read(t *testing.T, path string) string {
 	return string(text)
 }
 
-// A binary as deploy/Containerfile takes it from a release runs alone: as a user without a name, in a root that holds nothing but a file of
-// limits and that it may not write to. (Where the test may not change its root, in the root of the system.)
+// A binary as deploy/Containerfile takes it from a release runs alone: as a user without a name, in a root that holds
+// nothing but a file of limits and that it may not write to. (Where the test may not change its root, in the root of the
+// system.)
 func TestContainer(t *testing.T) {
 	file := read(t, deploy+"Containerfile")
 	const end = "\nCOPY dist/sluiced-linux-${TARGETARCH} /sluiced\nUSER 65532:65532\nEXPOSE 8080 8081 9090\nENTRYPOINT [\"/sluiced\"]\nCMD [\"serve\", \"/etc/sluiced\"]\n"
@@ -68,7 +70,8 @@ func TestContainer(t *testing.T) {
 	cmd.Stdout, cmd.Stderr = out, out
 	must(t, cmd.Start())
 	t.Cleanup(func() {
-		if _ = cmd.Process.Kill(); t.Failed() {
+		_ = cmd.Process.Kill()
+		if t.Failed() {
 			t.Log(out)
 		}
 	})
@@ -166,23 +169,67 @@ func TestKubernetes(t *testing.T) {
 	}
 }
 
+// deploy/compose.yaml asks for what sluiced has, names files that there are, and opens ports to this machine only.
+func TestCompose(t *testing.T) {
+	var file struct {
+		Services map[string]struct {
+			Command, Volumes, Ports []string
+			Environment             map[string]string
+			Configs                 []struct{ Source string }
+		}
+		Configs map[string]struct{ Content string }
+	}
+	must(t, yaml.Load([]byte(read(t, deploy+"compose.yaml")), &file))
+	sluiced := file.Services["sluiced"]
+	a := app{getenv: func(name string) string { return sluiced.Environment[name] }}
+	settings, err := a.parseServe(sluiced.Command[1:])
+	must(t, err)
+	if settings.redis.Redis != "redis://redis:6379" || settings.admin != ":9090" || settings.http != ":8080" {
+		t.Errorf("%+v", settings)
+	}
+	limits := []byte(file.Configs["limits"].Content)
+	if _, err := parseFiles(map[string][]byte{"limits.yaml": limits}); err != nil {
+		t.Error(err)
+	}
+	scrape := filepath.Join(t.TempDir(), "prometheus.yml")
+	must(t, os.WriteFile(scrape, []byte(file.Configs["prometheus"].Content), 0o600))
+	exampletest.Run(t, deploy, "promtool", "check", "config", "--syntax-only", scrape)
+	for name, service := range file.Services {
+		for _, c := range service.Configs {
+			if file.Configs[c.Source].Content == "" {
+				t.Errorf("%s: no config %s", name, c.Source)
+			}
+		}
+		for _, volume := range service.Volumes {
+			if from, _, _ := strings.Cut(volume, ":"); strings.HasPrefix(from, "./") {
+				read(t, deploy+from)
+			}
+		}
+		for _, port := range service.Ports {
+			if !strings.HasPrefix(port, "127.0.0.1:") {
+				t.Errorf("%s: port %s is open to the network", name, port)
+			}
+		}
+	}
+}
+
 var metricName = regexp.MustCompile(`sluiced?_[a-z_]+`)
 
 // The alerts fire when they should, and alerts and dashboard ask for metrics that there are.
 func TestMetricsOfDeploy(t *testing.T) {
 	for _, args := range [][]string{{"check", "prometheus-rules.yaml"}, {"test", "prometheus-rules_test.yaml"}} {
-		if out := program.Run(t, deploy, "promtool", args[0], "rules", args[1]); !bytes.Contains(out, []byte("SUCCESS")) {
+		if out := exampletest.Run(t, deploy, "promtool", args[0], "rules", args[1]); !bytes.Contains(out, []byte("SUCCESS")) {
 			t.Errorf("promtool %v: %s", args, out)
 		}
 	}
 	s, _ := newService(t, map[string]string{"x.yaml": fmt.Sprintf(oneRule, 1)})
-	_, err := s.answer(context.Background(), request(t, "a=1"))
+	_, err := s.ShouldRateLimit(context.Background(), request(t, "a=1"))
 	must(t, err)
 	s.metrics.count(context.Background(), s.metrics.refusals, "busy")
 	s.metrics.count(context.Background(), s.metrics.unmatched, "domain")
-	s.metrics.reloaded(errors.New("wrong"))
-	s.metrics.reloaded(nil)
-	s.metrics.probed(true)
+	s.metrics.reloaded(nil, errors.New("wrong"))
+	s.metrics.reloaded(nil, nil)
+	s.metrics.probed(time.Time{})
 	known := scrape(t, s.metrics)
 	for _, file := range []string{"prometheus-rules.yaml", "grafana.json"} {
 		names := metricName.FindAllString(read(t, deploy+file), -1)

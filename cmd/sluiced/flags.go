@@ -4,7 +4,6 @@ import (
 	"errors"
 	"flag"
 	"io"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -81,7 +80,8 @@ func (a app) parseServe(args []string) (s settings, err error) {
 	if late := slices.IndexFunc(flags.Args(), func(arg string) bool { return strings.HasPrefix(arg, "-") }); late >= 0 {
 		return s, usagef("a flag after the files: want all flags before them")
 	}
-	if s.paths = flags.Args(); len(s.paths) == 0 {
+	s.paths = flags.Args()
+	if len(s.paths) == 0 {
 		s.paths = strings.Fields(a.getenv(environmentPrefix + "FILES"))
 	}
 	t, err := dial.Find(s.redis, func(string) string { return "" })
@@ -171,7 +171,7 @@ func (s settings) headerSet() (httplimit.HeaderSet, error) {
 
 // failOption is what happens to the limits in files of envoyproxy/ratelimit while Redis does not decide; nil: closed.
 func (s settings) failOption() (loader.LimiterOption, error) {
-	wrong := usagef("--fail %.40q: want closed, open, or a share such as local 1/8", s.fail)
+	usage := usagef("--fail %.40q: want closed, open, or a share such as local 1/8", s.fail)
 	share, isLocal := strings.CutPrefix(s.fail, "local ")
 	switch {
 	case s.fail == "closed":
@@ -179,40 +179,37 @@ func (s settings) failOption() (loader.LimiterOption, error) {
 	case s.fail == "open":
 		return loader.FailOpen(), nil
 	case !isLocal:
-		return nil, wrong
+		return nil, usage
 	}
-	part, of, isFraction := strings.Cut(strings.TrimSpace(share), "/")
-	value, err := strconv.ParseFloat(part, 64)
+	numerator, denominator, isFraction := strings.Cut(strings.TrimSpace(share), "/")
+	value, err := strconv.ParseFloat(numerator, 64)
 	if isFraction && err == nil {
 		var divisor float64
-		divisor, err = strconv.ParseFloat(of, 64)
+		divisor, err = strconv.ParseFloat(denominator, 64)
 		value /= divisor
 	}
 	if err != nil || !(value > 0 && value <= 1) {
-		return nil, wrong
+		return nil, usage
 	}
 	return loader.FailLocal(value), nil
 }
 
 // client connects to Redis.
 func (a app) client(s settings) (redis.UniversalClient, string, error) {
-	password := a.getenv("SLUICED_REDIS_PASSWORD")
-	if s.passwordFile != "" {
-		text, err := os.ReadFile(s.passwordFile)
-		if err != nil {
-			return nil, "", err
-		}
-		password = strings.TrimRight(string(text), "\r\n")
-	}
 	t, err := dial.Find(s.redis, func(name string) string {
 		switch name {
 		case "REDISCLI_AUTH":
-			return password
+			if s.passwordFile == "" {
+				return strings.TrimRight(a.getenv("SLUICED_REDIS_PASSWORD"), "\r\n") // of a secret made by hand
+			}
 		case "SENTINEL_AUTH":
-			return a.getenv("SLUICED_SENTINEL_PASSWORD")
+			return strings.TrimRight(a.getenv("SLUICED_SENTINEL_PASSWORD"), "\r\n")
 		}
 		return ""
 	})
+	if err == nil && s.passwordFile != "" {
+		err = t.SetPasswordFile(s.passwordFile)
+	}
 	if err != nil {
 		return nil, "", err
 	}

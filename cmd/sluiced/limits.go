@@ -2,10 +2,12 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"net/http"
 	"regexp"
@@ -24,13 +26,15 @@ import (
 type limits struct {
 	loader     *loader.Loader       // of calls by gRPC and JSON
 	authLoader *loader.Loader       // of forward auth, whose callers wait longer
-	fail       loader.LimiterOption // of their files; nil: closed
+	fail       loader.LimiterOption // of Envoy files; nil: closed
 	opts       []policy.Option
 	headers    httplimit.HeaderSet
 	metrics    *metrics
+	log        *slog.Logger
 
 	mu      sync.Mutex // of apply
 	current atomic.Pointer[set]
+	closing sync.WaitGroup // of sets before
 }
 
 // set is one version of the files, with their limiters.
@@ -42,14 +46,20 @@ type set struct {
 	names    []string // of policies, in their order
 }
 
-// policies are those of policy files, by the names of the files.
+// policies are applied policy files, by the names of the files.
 type policies map[string]*policy.Policies
 
-// domain is a file of envoyproxy/ratelimit with a ring for each unit, of which rules are copies with another limit.
+// domain is a file of envoyproxy/ratelimit with a ring for each unit, of which rules have copies with another limit.
 type domain struct {
 	file  *envoyfile.File
 	rings map[envoyfile.Unit]loader.SliceRing
-	rules map[*envoyfile.Rule]loader.SliceRing
+	rules map[*envoyfile.Rule]ring
+}
+
+// ring is the limiter of so many requests in a unit.
+type ring struct {
+	limiter loader.Limiter
+	rate    loader.Limit
 }
 
 // apply makes the limiters of files. Policies of a name that was there keep theirs where they are equal.
@@ -57,21 +67,21 @@ func (l *limits) apply(read files) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	next := &set{domains: map[string]*domain{}, auth: map[string]http.Handler{}}
-	next.names = slices.Sorted(maps.Keys(read.ours))
-	for _, file := range read.theirs {
+	next.names = slices.Sorted(maps.Keys(read.policies))
+	for _, file := range read.envoy {
 		next.domains[file.Domain] = l.newDomain(file)
 	}
 	var err, errOfAuth error
-	next.policies, err = newPolicies(l.loader, read.ours, func(string) []policy.Option { return l.opts })
-	next.requests, errOfAuth = newPolicies(l.authLoader, read.ours, func(name string) []policy.Option {
+	next.policies, err = newPolicies(l.loader, read.policies, func(string) []policy.Option { return l.opts })
+	next.requests, errOfAuth = newPolicies(l.authLoader, read.policies, func(name string) []policy.Option {
 		return append(slices.Clone(l.opts), policy.Observe(l.metrics.decidedAuth("auth/"+name)))
 	})
 	if err := cmp.Or(err, errOfAuth); err != nil {
 		return err
 	}
 	if old := l.current.Load(); old != nil { // what could fail has not
-		next.policies.keep(old.policies, read.ours)
-		next.requests.keep(old.requests, read.ours)
+		next.policies.keep(old.policies, read.policies)
+		next.requests.keep(old.requests, read.policies)
 	}
 	for name, policies := range next.requests {
 		for prefix, status := range denialStatus {
@@ -79,16 +89,35 @@ func (l *limits) apply(read files) error {
 		}
 	}
 	if old := l.current.Swap(next); old != nil {
-		go func() { _ = errors.Join(old.policies.close(next.policies), old.requests.close(next.requests)) }()
+		l.closing.Go(func() { l.closeSet(old, next) })
 	}
 	return nil
 }
 
-// close ends the policies that are not kept, and so reports what they granted ahead of Redis.
-func (p policies) close(kept policies) error {
+// closeSet ends the policies of a set that the next one does not have.
+func (l *limits) closeSet(old, next *set) {
+	if err := errors.Join(old.policies.close(next.policies), old.requests.close(next.requests)); err != nil {
+		l.log.Error("permits granted ahead of Redis are not counted", "error", err)
+	}
+}
+
+// close ends all policies, those of sets before too, and waits for what is given back.
+func (l *limits) close(ctx context.Context) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if last := l.current.Load(); last != nil {
+		l.closeSet(last, &set{})
+	}
+	l.closing.Wait()
+	_ = l.loader.Flush(ctx)
+	_ = l.authLoader.Flush(ctx)
+}
+
+// close ends the policies that next does not have, and so reports what they granted ahead of Redis.
+func (p policies) close(next policies) error {
 	var errs []error
 	for name, policies := range p {
-		if kept[name] != policies {
+		if next[name] != policies {
 			errs = append(errs, policies.Close())
 		}
 	}
@@ -110,8 +139,8 @@ func newPolicies(
 // keep takes the policies that were there, with their new files: they know what this process has counted.
 func (p policies) keep(old policies, files map[string]*policy.File) {
 	for name := range p {
-		if kept := old[name]; kept != nil && kept.Replace(files[name]) == nil {
-			p[name] = kept
+		if before := old[name]; before != nil && before.Replace(files[name]) == nil {
+			p[name] = before
 		}
 	}
 }
@@ -129,9 +158,9 @@ func (l *limits) survives() bool {
 }
 
 func (l *limits) newDomain(file *envoyfile.File) *domain {
-	d := &domain{file: file, rings: map[envoyfile.Unit]loader.SliceRing{}, rules: map[*envoyfile.Rule]loader.SliceRing{}}
+	d := &domain{file: file, rings: map[envoyfile.Unit]loader.SliceRing{}, rules: map[*envoyfile.Rule]ring{}}
 	for unit := envoyfile.Second; unit <= envoyfile.Year; unit++ {
-		opts := []loader.LimiterOption{loader.Slice(sliceOf(unit.Window()))}
+		opts := []loader.LimiterOption{loader.Slice(sliceOfUnit(unit.Window()))}
 		if l.fail != nil {
 			opts = append(opts, l.fail)
 		}
@@ -146,14 +175,14 @@ func (l *limits) newDomain(file *envoyfile.File) *domain {
 	return d
 }
 
-// ring returns the limiter of so many requests in a unit.
-func (d *domain) ring(unit envoyfile.Unit, requests uint32) loader.SliceRing {
-	return d.rings[unit].With(loader.Limit{Permits: min(int64(requests), maxPermits), Window: unit.Window()})
+func (d *domain) ring(unit envoyfile.Unit, requests uint32) ring {
+	rate := loader.Limit{Permits: min(int64(requests), maxPermits), Window: unit.Window()}
+	return ring{d.rings[unit].With(rate), rate}
 }
 
-// sliceOf returns the length of the slices of a window: a 250th, so that permits count for up to 0.4 % longer than the
-// window, but at most a day, of which a year has 365.
-func sliceOf(window time.Duration) time.Duration { return min(window/250, 24*time.Hour) }
+// sliceOfUnit returns the length of the slices of a unit: a 250th, so that permits count for up to 0.4 % longer than
+// the window, but at most a day, of which a year has 365.
+func sliceOfUnit(window time.Duration) time.Duration { return min(window/250, 24*time.Hour) }
 
 var plainName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,100}$`)
 

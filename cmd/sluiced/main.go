@@ -16,6 +16,7 @@ import (
 
 	"github.com/redis/go-redis/v9/logging"
 	"github.com/sluice-redis/sluice/internal/dial"
+	"github.com/sluice-redis/sluice/policy/envoyfile"
 )
 
 // Exit statuses of the program.
@@ -53,7 +54,7 @@ func usagef(format string, args ...any) error { return &usageError{fmt.Sprintf(f
 // run runs the command named in args and returns the exit status.
 func (a app) run(ctx context.Context, args []string) int {
 	commands := map[string]func(context.Context, []string) error{
-		"serve": a.serve, "check": a.check, "convert": a.convert, "version": a.version,
+		"serve": a.serve, "check": a.check, "convert": a.convert, "version": a.version, "--version": a.version,
 	}
 	if len(args) == 0 {
 		fmt.Fprint(a.stderr, usage)
@@ -80,6 +81,10 @@ func (a app) failed(err error) int {
 	if err == nil {
 		return exitDone
 	}
+	if _, inFiles := errors.AsType[*mistakes](err); inFiles {
+		fmt.Fprintln(a.stderr, err)
+		return exitFailed
+	}
 	fmt.Fprintf(a.stderr, "sluiced: %v\n", err)
 	_, wrongFlag := errors.AsType[*usageError](err)
 	_, wrongTarget := errors.AsType[*dial.UsageError](err)
@@ -100,10 +105,10 @@ func (a app) check(_ context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	for _, text := range read.remarks() {
+	for _, text := range append(read.passed(), read.remarks()...) {
 		fmt.Fprintln(a.stdout, text)
 	}
-	fmt.Fprintf(a.stdout, "no mistakes, files: %d\n", len(read.theirs)+len(read.ours))
+	fmt.Fprintf(a.stdout, "no mistakes, files: %d\n", len(read.envoy)+len(read.policies))
 	return nil
 }
 
@@ -117,10 +122,10 @@ func (a app) convert(_ context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	if len(read.theirs) == 0 {
+	if len(read.envoy) == 0 {
 		return usagef("%s is a policy file already: want a file with domain and descriptors", paths[0])
 	}
-	text, err := convertFiles(read.theirs)
+	text, err := envoyfile.Convert(read.envoy)
 	if err == nil {
 		_, err = a.stdout.Write(text)
 	}

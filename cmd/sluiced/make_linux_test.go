@@ -9,12 +9,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluice-redis/sluice/internal/program"
+	"github.com/sluice-redis/sluice/internal/proof/exampletest"
 )
 
 // The commands of README and of docs/serve.md: make serve, and curl beside it. The fourth login of a minute is denied.
 func TestMakeServe(t *testing.T) {
-	ports := map[string]string{"8080": program.FreePort(t), "8081": program.FreePort(t), "9090": program.FreePort(t)}
+	ports := map[string]string{}
+	for _, port := range []string{"8080", "8081", "9090"} {
+		ports[port] = exampletest.FreePort(t)
+	}
 	serve, out := exec.Command("make", "serve"), &output{}
 	serve.Dir, serve.Stdout, serve.Stderr = "../..", out, out
 	serve.Env = append(os.Environ(), "SLUICED_HTTP=127.0.0.1:"+ports["8080"], "SLUICED_GRPC=127.0.0.1:"+ports["8081"],
@@ -27,7 +30,8 @@ func TestMakeServe(t *testing.T) {
 	})
 	built := time.Now().Add(3 * time.Minute)
 	for get("http://127.0.0.1:"+ports["9090"]+"/readyz") != 200 {
-		if time.Sleep(50 * time.Millisecond); time.Now().After(built) {
+		time.Sleep(50 * time.Millisecond)
+		if time.Now().After(built) {
 			t.Fatal(out)
 		}
 	}
@@ -39,7 +43,7 @@ func TestMakeServe(t *testing.T) {
 			t.Errorf("%s shows no curl", page)
 		}
 		for _, command := range commands {
-			text := strings.ReplaceAll(program.WithPorts(command[1], ports), "localhost", "127.0.0.1")
+			text := strings.ReplaceAll(exampletest.WithPorts(command[1], ports), "localhost", "127.0.0.1")
 			status := ""
 			for tries := 0; tries < 4 && (tries == 0 || strings.Contains(text, "/auth/")); tries++ {
 				answer, err := exec.Command("sh", "-c", text).Output()

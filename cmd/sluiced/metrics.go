@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,6 +20,7 @@ import (
 	"github.com/sluice-redis/sluice/loader"
 	sluiceotel "github.com/sluice-redis/sluice/otel"
 	"github.com/sluice-redis/sluice/policy"
+	"github.com/sluice-redis/sluice/policy/envoyfile"
 )
 
 // metrics is what /metrics shows. No label holds a value of a request, unless a file asks for it with detailed_metric
@@ -34,13 +37,18 @@ type metrics struct {
 	loadedAt  metric.Float64Gauge
 	refused   metric.Int64Gauge // of files
 	redisUp   metric.Int64Gauge
+	redisDown metric.Float64Gauge
+	hashes    atomic.Pointer[hashes] // of the files that are applied
 
 	sets    sync.Map // labels -> metric.MeasurementOption: they are the same in most calls
 	setSize atomic.Int64
+	details atomic.Int64 // of sets, those with a value of a request
 }
 
-// maxSets bounds the labels of a metric: further ones are counted together, as otel_metric_overflow.
-const maxSets = 10_000
+const (
+	maxSets    = 10_000 // bounds the labels of a metric: further ones are counted together, as otel_metric_overflow
+	maxDetails = 5_000  // of them with a value of a request: further ones have none, so that no client hides a limit
+)
 
 // labels of a decision.
 type labels struct{ domain, limit, outcome string }
@@ -68,7 +76,7 @@ func (m *metrics) instruments(meter metric.Meter) (err error) {
 		return err
 	}
 	if m.duration, err = meter.Float64Histogram("sluiced.call.duration", metric.WithUnit("s"),
-		metric.WithDescription("How long calls took in sluiced."), metric.WithExplicitBucketBoundaries(
+		metric.WithDescription("How long calls took in sluiced, by door."), metric.WithExplicitBucketBoundaries(
 			0.0005, 0.001, 0.002, 0.005, 0.01, 0.015, 0.02, 0.05, 0.1)); err != nil {
 		return err
 	}
@@ -93,7 +101,15 @@ func (m *metrics) instruments(meter metric.Meter) (err error) {
 		return err
 	}
 	if m.redisUp, err = meter.Int64Gauge("sluiced.redis.up",
-		metric.WithDescription("1 while Redis answers and has the scripts.")); err != nil {
+		metric.WithDescription("1 while Redis decides: it is tried once a second.")); err != nil {
+		return err
+	}
+	if m.redisDown, err = meter.Float64Gauge("sluiced.redis.down", metric.WithUnit("s"),
+		metric.WithDescription("For how long Redis has not decided, 0 while it does.")); err != nil {
+		return err
+	}
+	if _, err = meter.Int64ObservableGauge("sluiced.file.info", metric.WithInt64Callback(m.observeFiles),
+		metric.WithDescription("The files that are applied, and the beginnings of their SHA-256, as labels.")); err != nil {
 		return err
 	}
 	info, err := meter.Int64Gauge("sluiced.build.info", metric.WithDescription("The version, as a label."))
@@ -103,37 +119,53 @@ func (m *metrics) instruments(meter metric.Meter) (err error) {
 	return err
 }
 
-// decided counts what was decided about each limit of a call.
-func (m *metrics) decided(ctx context.Context, c *call, took time.Duration) {
-	for _, q := range c.questions {
-		m.decisions.Add(ctx, int64(len(q.descriptors)), m.set(q.labels()))
+// By what a call came, as a label of its duration.
+var (
+	byGRPC = metric.WithAttributeSet(attribute.NewSet(attribute.String("door", "grpc")))
+	byJSON = metric.WithAttributeSet(attribute.NewSet(attribute.String("door", "json")))
+	byAuth = metric.WithAttributeSet(attribute.NewSet(attribute.String("door", "auth")))
+)
+
+// decided counts what was decided about each limit of a request.
+func (m *metrics) decided(ctx context.Context, d *decision) {
+	for i := range d.Charges {
+		m.decisions.Add(ctx, int64(len(d.limits[i].descriptors)), m.set(d.labels(i), d.limits[i].rule))
 	}
-	m.duration.Record(ctx, took.Seconds())
 }
 
 // decidedAuth returns what counts the decisions of a policy file in forward auth.
 func (m *metrics) decidedAuth(domain string) func(context.Context, policy.Decision, error) {
 	return func(ctx context.Context, d policy.Decision, err error) {
-		if err != nil {
-			m.decisions.Add(ctx, 1, m.set(labels{domain: domain, outcome: "error"}))
+		if err != nil && len(d.Policies) == 0 { // no limit was asked
+			m.decisions.Add(ctx, 1, m.set(labels{domain: domain, outcome: "error"}, nil))
+		}
+		if d.Refused {
+			m.count(ctx, m.refusals, "no_key")
 		}
 		for _, p := range d.Policies {
-			m.decisions.Add(ctx, 1, m.set(labels{domain, p.Policy, outcomeOf(p.Decision, p.Err, p.Shadow)}))
+			m.decisions.Add(ctx, 1, m.set(labels{domain, p.Policy, outcomeOf(p.Decision, p.Err, p.Shadow)}, nil))
 		}
 	}
 }
 
-// labels is the labels of a question: the limit's place in the file, or its name.
-func (q *question) labels() labels {
-	l := labels{q.domain, q.name, "not_asked"}
-	if q.answered || q.err != nil {
-		l.outcome = outcomeOf(q.decision, q.err, q.mode == shadow)
+// labels is the labels of a charge: the limit's place in the file, or its name.
+func (d *decision) labels(i int) labels {
+	c := &d.Charges[i]
+	l := labels{d.limits[i].domain, c.Name, "not_asked"}
+	switch {
+	case c.Err != nil && c.Denied: // more hits than the limit
+		l.outcome = outcomeOf(c.Decision, nil, c.Shadow)
+	case c.Answered:
+		l.outcome = outcomeOf(c.Decision, c.Err, c.Shadow)
 	}
 	return l
 }
 
 func outcomeOf(d loader.Decision, err error, inShadow bool) string {
+	wrong, _ := errors.AsType[*policy.AttributeError](err)
 	switch {
+	case wrong != nil && wrong.Client: // would be refused
+		return "shadow_over_limit"
 	case err != nil:
 		return "error"
 	case d.Degraded && d.Granted:
@@ -148,10 +180,16 @@ func outcomeOf(d loader.Decision, err error, inShadow bool) string {
 	return "over_limit"
 }
 
-// set returns the attributes of labels.
-func (m *metrics) set(l labels) metric.AddOption {
+// set returns the attributes of the labels of a limit, which is by a rule if it is of an Envoy file.
+func (m *metrics) set(l labels, rule *envoyfile.Rule) metric.AddOption {
 	if known, ok := m.sets.Load(l); ok {
 		return known.(metric.AddOption)
+	}
+	if rule != nil && rule.Name == "" {
+		if path := strings.Join(rule.Path, "."); l.limit != path && m.details.Add(1) > maxDetails {
+			l.limit = path
+			return m.set(l, rule)
+		}
 	}
 	made := metric.WithAttributeSet(attribute.NewSet(attribute.String("domain", l.domain),
 		attribute.String("limit", l.limit), attribute.String("outcome", l.outcome)))
@@ -165,24 +203,40 @@ func (m *metrics) count(ctx context.Context, counter metric.Int64Counter, reason
 	counter.Add(ctx, 1, metric.WithAttributes(attribute.String("reason", reason)))
 }
 
-func (m *metrics) reloaded(err error) {
+// reloaded notes what became of files, and returns the hashes of those that were applied before.
+func (m *metrics) reloaded(now hashes, err error) (before hashes) {
 	result, refused, ctx := "applied", int64(0), context.Background()
 	if err != nil {
 		result, refused = "refused", 1
 	} else {
 		m.loadedAt.Record(ctx, float64(time.Now().Unix()))
+		if last := m.hashes.Swap(&now); last != nil {
+			before = *last
+		}
 	}
 	m.refused.Record(ctx, refused)
 	m.reloads.Add(ctx, 1, metric.WithAttributes(attribute.String("result", result)))
+	return before
 }
 
-// probed notes whether Redis answers.
-func (m *metrics) probed(up bool) {
-	value := int64(0)
-	if up {
-		value = 1
+// observeFiles tells which files are applied.
+func (m *metrics) observeFiles(_ context.Context, o metric.Int64Observer) error {
+	if now := m.hashes.Load(); now != nil {
+		for path, hash := range *now {
+			o.Observe(1, metric.WithAttributes(attribute.String("file", path), attribute.String("hash", hash)))
+		}
 	}
-	m.redisUp.Record(context.Background(), value)
+	return nil
+}
+
+// probed notes since when Redis does not decide, zero if it does.
+func (m *metrics) probed(down time.Time) {
+	up, seconds := int64(1), 0.0
+	if !down.IsZero() {
+		up, seconds = 0, time.Since(down).Seconds()
+	}
+	m.redisUp.Record(context.Background(), up)
+	m.redisDown.Record(context.Background(), seconds)
 }
 
 func (m *metrics) handler() http.Handler {

@@ -10,14 +10,15 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/sluice-redis/sluice/internal/program"
-	"github.com/sluice-redis/sluice/internal/redistest"
+	"github.com/sluice-redis/sluice/internal/proof/exampletest"
+	"github.com/sluice-redis/sluice/internal/proof/redistest"
 )
 
 // proxy is how a configuration of docs/serve.md is run.
@@ -51,8 +52,9 @@ func TestProxies(t *testing.T) {
 	for _, p := range proxies {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, p)
+			r := newRig(t, p, patient)
 			r.isLimited(t, "3")
+			r.limitsKeys(t)
 			r.outlivesRedis(t)
 			r.reloads(t)
 			r.outlivesSluiced(t)
@@ -67,31 +69,33 @@ type rig struct {
 	redis    *redistest.Server
 	ports    map[string]string // by the port of the page
 	stop     func()            // ends sluiced
-	served   atomic.Int64      // requests that the application has seen
+	adapt    func(text string, ports map[string]string) string
+	served   atomic.Int64 // requests that the application has seen
 	asked    int64
 }
 
-func newRig(t *testing.T, p proxy) *rig {
+func newRig(t *testing.T, p proxy, adapt func(string, map[string]string) string) *rig {
 	t.Helper()
-	r := &rig{proxy: p, dir: t.TempDir(), redis: redistest.Start(t)}
+	r := &rig{proxy: p, dir: t.TempDir(), redis: redistest.Start(t), adapt: adapt}
 	app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { r.served.Add(1) }))
 	t.Cleanup(app.Close)
 	r.ports = map[string]string{"3000": app.URL[strings.LastIndex(app.URL, ":")+1:]}
-	for _, port := range []string{"8000", "8080", "8081"} {
-		r.ports[port] = program.FreePort(t)
+	for _, port := range []string{"8000", "8079", "8080", "8081", "8082", "8083", "9090", "9092"} {
+		r.ports[port] = exampletest.FreePort(t)
 	}
 	r.url = "http://127.0.0.1:" + r.ports["8000"]
 	for name, text := range pageFiles(t) {
 		r.write(t, name, text)
 	}
-	r.start(t)
-	program.StartIn(t, r.dir, p.command...)
+	r.stop = r.start(t, "8080", "8081", "9090")
+	t.Cleanup(func() { r.stop() })
+	exampletest.StartIn(t, r.dir, p.command...)
 	return r
 }
 
 // pageFiles returns the files that docs/serve.md shows, and those that it describes.
 func pageFiles(t testing.TB) map[string]string {
-	found := program.Files(t, "../../docs/serve.md")
+	found := exampletest.Files(t, "../../docs/serve.md")
 	before, rest, _ := strings.Cut(found["envoy.yaml"], "                  - name: envoy.filters.http.ratelimit\n")
 	_, after, _ := strings.Cut(rest, "                  - name: envoy.filters.http.router\n")
 	filter := "- " + strings.ReplaceAll(strings.TrimSpace(found["ext_authz.yaml"]), "\n", "\n  ")
@@ -103,38 +107,54 @@ func pageFiles(t testing.TB) map[string]string {
 	return found
 }
 
-// write writes a file of the page with the ports of this test, short windows, and times that a busy machine keeps.
+// patient is a text of the page with other ports, and times that a busy machine keeps.
+func patient(text string, ports map[string]string) string {
+	return strings.NewReplacer("0.02s", "5s", "0.2s", "5s", "_timeout 1s", "_timeout 5s", "server 1s", "server 5s",
+		"timeout = 2000", "timeout = 9000").Replace(exampletest.WithPorts(text, ports))
+}
+
+// keyed is a limit for what a client says in a header.
+const keyed = `
+  keyed: {when: request.path == "/keyed", by: 'request.header["x-api-key"]', empty: skip, rates: [2/1h]}
+`
+
+// refusing is what an operator of nginx may have in a location.
+const refusing = "location / {\n deny 127.0.0.9; if ($uri = /forbidden) { return 403; }"
+
+// write writes a file of the page with the ports of this test and short windows.
 func (r *rig) write(t *testing.T, name, text string) {
-	text = program.WithPorts(text, r.ports)
-	text = strings.NewReplacer("[5/1m,", "[3/2s,", "minute, requests_per_unit: 5}", "second, requests_per_unit: 3}",
-		"0.02s", "5s", "0.2s", "5s", "_timeout 1s", "_timeout 5s", "timeout = 1000", "timeout = 5000").Replace(text)
+	if name == "login.yaml" {
+		text += keyed
+	}
+	text = strings.Replace(r.adapt(text, r.ports), "location / {", refusing, 1)
+	text = strings.NewReplacer("[5/1m,", "[3/2s,", "minute, requests_per_unit: 5}",
+		"second, requests_per_unit: 3}").Replace(text)
 	must(t, os.WriteFile(filepath.Join(r.dir, name), []byte(text), 0o600))
 }
 
-// start starts sluiced, and sets what stops it.
-func (r *rig) start(t *testing.T) {
+// start starts sluiced at ports of the page, and returns what stops it.
+func (r *rig) start(t *testing.T, http, grpc, admin string) (stop func()) {
 	out, ended := &output{}, make(chan int, 1)
 	ctx, cancel := context.WithCancel(context.Background())
-	args := []string{"serve", "--redis", "redis://" + r.redis.Addr, "--grpc", "127.0.0.1:" + r.ports["8081"],
-		"--http", "127.0.0.1:" + r.ports["8080"], "--admin", "", "--timeout", "3s", "--reload", "100ms", "--drain", "0s",
-		"--auth-timeout", "3s", "--headers", "draft-11"}
+	args := []string{"serve", "--redis", "redis://" + r.redis.Addr, "--grpc", "127.0.0.1:" + r.ports[grpc],
+		"--http", "127.0.0.1:" + r.ports[http], "--admin", "127.0.0.1:" + r.ports[admin], "--timeout", "3s",
+		"--reload", "100ms", "--drain", "0s", "--auth-timeout", "3s", "--headers", "draft-11"}
 	if r.limits == "limits.yaml" {
 		args[len(args)-1] = "none"
 	}
 	a := app{stdout: out, stderr: out, getenv: func(string) string { return "" }}
 	go func() { ended <- a.run(ctx, append(args, filepath.Join(r.dir, r.limits))) }()
-	r.stop = func() {
+	return func() {
 		cancel()
 		if status := <-ended; status != exitDone {
 			t.Errorf("sluiced ended with %d: %s", status, out)
 		}
-		ended <- 0 // for the next
+		ended <- exitDone // for the next
 	}
-	t.Cleanup(func() { r.stop() })
 }
 
 // spellings of the path that is limited.
-var spellings = []string{"/login", "/login?x=1", "//login", "/login/", "/x/../login"}
+var spellings = []string{"/login", "/login?x=1", "//login", "/login/", "/x/../login", "/login%2f", "/x%2f..%2flogin"}
 
 // get asks the proxy for /login, from an address of the loopback network, in another spelling and with a header that
 // claims another address each time.
@@ -142,8 +162,15 @@ func (r *rig) get(from string) *http.Response {
 	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
 	client := &http.Client{Transport: &http.Transport{DialContext: dialer.DialContext, DisableKeepAlives: true}}
 	r.asked++
-	request, _ := http.NewRequest(http.MethodGet, r.url+spellings[int(r.asked)%len(spellings)], http.NoBody)
-	request.Header.Set("X-Forwarded-For", fmt.Sprintf("198.18.%d.%d", r.asked/250, r.asked%250))
+	return r.do(client, spellings[int(r.asked)%len(spellings)], fmt.Sprintf("198.18.%d.%d", r.asked/250, r.asked%250))
+}
+
+// do sends a request that claims another address and another path.
+func (r *rig) do(client *http.Client, path, claimed string) *http.Response {
+	request, _ := http.NewRequest(http.MethodPost, r.url+path, strings.NewReader("body"))
+	request.Header.Set("X-Forwarded-For", claimed)
+	request.Header.Set("X-Forwarded-Uri", "/free")
+	request.Header.Set("X-Api-Key", "ada")
 	response, err := client.Do(request)
 	if err != nil {
 		return &http.Response{}
@@ -160,7 +187,8 @@ func (r *rig) becomes(t *testing.T, from string, status int) {
 	t.Helper()
 	last := 0
 	for range 1500 {
-		if last = r.get(from).StatusCode; last == status {
+		last = r.get(from).StatusCode
+		if last == status {
 			return
 		}
 		time.Sleep(20 * time.Millisecond)
@@ -205,6 +233,9 @@ func (r *rig) isLimited(t *testing.T, limit string) {
 	if err != nil || wait < 1 || wait > 3 {
 		t.Errorf("Retry-After %q", response.Header.Get("Retry-After"))
 	}
+	if body := response.Header.Get("Content-Type"); r.limits == "login.yaml" && body != "application/problem+json" {
+		t.Errorf("a denial of %q, want a problem", body)
+	}
 	if !strings.Contains(response.Header.Get(r.header), limit) {
 		t.Errorf("%s %q, want a limit of %s", r.header, response.Header.Get(r.header), limit)
 	}
@@ -214,6 +245,27 @@ func (r *rig) isLimited(t *testing.T, limit string) {
 	time.Sleep(time.Duration(wait) * time.Second)
 	if got := r.get(client).StatusCode; got != 200 {
 		t.Errorf("after Retry-After: %d", got)
+	}
+}
+
+// limitsKeys checks that a limit by a client's header holds, and that what nginx refuses by itself is no denial.
+func (r *rig) limitsKeys(t *testing.T) {
+	t.Helper()
+	var got []int
+	for range 3 {
+		got = append(got, r.do(http.DefaultClient, "/keyed", "198.18.0.1").StatusCode)
+	}
+	if r.limits == "login.yaml" && !slices.Equal(got, []int{200, 200, 429}) {
+		t.Errorf("with a key in a header: %v, want the third denied", got)
+	}
+	if r.name != "nginx" {
+		return
+	}
+	if got := r.do(http.DefaultClient, "/forbidden", "198.18.0.1").StatusCode; got != 403 {
+		t.Errorf("a location that returns 403: %d", got)
+	}
+	if got := r.get("127.0.0.9").StatusCode; got != 403 {
+		t.Errorf("a location that denies an address: %d", got)
 	}
 }
 
@@ -257,6 +309,6 @@ func (r *rig) outlivesSluiced(t *testing.T) {
 	if got := r.get(other).StatusCode; got != r.down || r.served.Load() != before {
 		t.Errorf("without sluiced: %d, want %d, and the application saw %d", got, r.down, r.served.Load()-before)
 	}
-	r.start(t)
+	r.stop = r.start(t, "8080", "8081", "9090")
 	r.becomes(t, other, 200)
 }

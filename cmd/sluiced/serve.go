@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"os"
 	"runtime/debug"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -24,6 +23,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
 
+	"github.com/sluice-redis/sluice/internal/watch"
 	"github.com/sluice-redis/sluice/loader"
 	"github.com/sluice-redis/sluice/loader/embedded"
 	"github.com/sluice-redis/sluice/policy"
@@ -67,11 +67,7 @@ func (a app) serve(ctx context.Context, args []string) error {
 }
 
 func (s *server) start(ctx context.Context, a app) error {
-	sources, err := sourcesOf(s.paths)
-	if err != nil {
-		return err
-	}
-	read, err := parseFiles(sources)
+	applied, err := readFiles(s.paths)
 	if err != nil {
 		return err
 	}
@@ -82,11 +78,20 @@ func (s *server) start(ctx context.Context, a app) error {
 		return err
 	}
 	s.newLimits()
-	if err := s.limits.apply(read); err != nil {
+	watcher := watch.New(func() watch.Content { return contentOf(s.paths) }, func(sources map[string][]byte) error {
+		next, err := parseFiles(sources)
+		if err == nil {
+			err = s.limits.apply(next)
+		}
+		if err == nil {
+			applied = next
+		}
+		return err
+	})
+	if err := watcher.Apply(); err != nil {
 		return err
 	}
-	tell(s.log, read, nil)
-	s.metrics.reloaded(nil)
+	s.noteReload(applied, nil)
 	if os.Getenv("GOGC") == "" && os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetGCPercent(garbage)
 		debug.SetMemoryLimit(memory)
@@ -94,18 +99,22 @@ func (s *server) start(ctx context.Context, a app) error {
 	if err := s.listen(ctx); err != nil {
 		return err
 	}
-	go watch(ctx, s.paths, s.reload, sources, func(next files) error {
-		err := s.limits.apply(next)
-		if err == nil {
-			read = next
-		}
-		return err
-	}, func(err error) {
-		s.metrics.reloaded(err)
-		tell(s.log, read, err)
-	})
+	go watcher.Run(ctx.Done(), s.reload, func(err error) { s.noteReload(applied, err) })
 	go s.probe(ctx)
 	return nil
+}
+
+// noteReload logs and counts what became of the files.
+func (s *server) noteReload(applied files, err error) {
+	before := s.metrics.reloaded(applied.hashes, err)
+	if err != nil {
+		s.log.Error("the files are wrong: the limits stay as they were", "error", err)
+		return
+	}
+	s.log.Info("files applied", "files", applied.hashes.since(before))
+	for _, remark := range applied.remarks() {
+		s.log.Warn(remark)
+	}
 }
 
 // connect connects to Redis, or starts one in this process.
@@ -133,12 +142,13 @@ func (s *server) newLimits() {
 	headers, _ := s.headerSet() // checked before
 	fail, _ := s.failOption()
 	newLoader := func(timeout time.Duration) *loader.Loader {
-		return loader.New(s.rdb, loader.Prefix(s.prefix), loader.ShareRoundTrips(), loader.Observe(s.metrics.observer),
+		return loader.New(s.rdb, loader.Prefix(s.prefix), loader.Observe(s.metrics.observer),
 			loader.Timeout(timeout), loader.Logger(s.log))
 	}
 	s.limits = &limits{
 		loader: newLoader(max(s.timeout*9/10, time.Millisecond)), authLoader: newLoader(s.authTimeout),
 		fail: fail, headers: headers, opts: []policy.Option{policy.Logger(s.log)}, metrics: s.metrics,
+		log: s.log,
 	}
 }
 
@@ -150,11 +160,9 @@ func (s *server) listen(ctx context.Context) error {
 	}
 	service := &service{
 		limits: s.limits, timeout: s.timeout, headers: s.limits.headers, metadata: s.metadata, metrics: s.metrics,
-		calls: make(chan struct{}, s.maxCalls), log: newComplaints(s.log),
+		calls: make(chan struct{}, s.maxCalls), log: s.log,
 	}
-	mux := http.NewServeMux()
-	mux.HandleFunc("/json", service.serveJSON)
-	if err := s.listenHTTP("http", s.http, bounded(mux, service.serveAuth), config); err != nil {
+	if err := s.listenHTTP("http", s.http, service.handler(), config); err != nil {
 		return err
 	}
 	admin := http.NewServeMux()
@@ -171,17 +179,6 @@ func (s *server) listen(ctx context.Context) error {
 		return err
 	}
 	return s.listenGRPC(service, config)
-}
-
-// bounded serves forward auth before the mux, which would redirect paths that are not clean.
-func bounded(mux http.Handler, auth http.HandlerFunc) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if isAuth(r.URL.Path) {
-			auth(w, r)
-			return
-		}
-		mux.ServeHTTP(w, r)
-	})
 }
 
 // Bounds of connections.
@@ -205,10 +202,11 @@ func (s *server) listenHTTP(name, addr string, handler http.Handler, config *tls
 	if addr == "" {
 		return nil
 	}
-	l, err := s.bind(name, addr)
+	bound, err := s.bind(name, addr)
 	if err != nil {
 		return err
 	}
+	l := net.Listener(newIdleLimiter(bound, s.maxConnections))
 	if config != nil {
 		l = tls.NewListener(l, config)
 	}
@@ -216,6 +214,7 @@ func (s *server) listenHTTP(name, addr string, handler http.Handler, config *tls
 		Handler: handler, ReadHeaderTimeout: handshakeTime, ReadTimeout: handshakeTime, WriteTimeout: handshakeTime,
 		IdleTimeout: idleTime, MaxHeaderBytes: maxHeader, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
+	limitIdle(h)
 	s.closers = append(s.closers, func() {
 		ctx, cancel := context.WithTimeout(context.Background(), drainTime)
 		defer cancel()
@@ -236,7 +235,7 @@ func (s *server) bind(name, addr string) (net.Listener, error) {
 		return nil, fmt.Errorf("--%s %s: %w", name, addr, err)
 	}
 	s.log.Info("listening", "for", name, "at", l.Addr().String())
-	return netutil.LimitListener(l, s.maxConnections), nil
+	return l, nil
 }
 
 func (s *server) listenGRPC(service *service, config *tls.Config) error {
@@ -269,67 +268,11 @@ func (s *server) listenGRPC(service *service, config *tls.Config) error {
 	grpc_health_v1.RegisterHealthServer(s.grpcServer, s.health)
 	reflection.Register(s.grpcServer)
 	go func() {
-		if err := s.grpcServer.Serve(l); err != nil {
+		if err := s.grpcServer.Serve(netutil.LimitListener(l, s.maxConnections)); err != nil {
 			s.failed <- err
 		}
 	}()
 	return nil
-}
-
-// probe finds out whether Redis answers, and loads the scripts if it may.
-func (s *server) probe(ctx context.Context) {
-	loaded, lastErr := false, ""
-	for {
-		err := ping(ctx, s.rdb)
-		if err == nil && !loaded {
-			err = s.limits.loader.Preload(ctx)
-			if err != nil && strings.Contains(err.Error(), "NOPERM") {
-				s.log.Warn("this user may not load scripts: run sluice load after each restart of Redis", "error", err)
-				err = nil
-			}
-			loaded = err == nil
-		}
-		switch {
-		case ctx.Err() != nil:
-			return
-		case err != nil && err.Error() != lastErr:
-			lastErr = err.Error()
-			s.log.Error("Redis does not answer", "error", err)
-		case err == nil && (lastErr != "" || !s.ready.Load()):
-			lastErr = ""
-			s.log.Info("ready")
-		}
-		s.metrics.probed(err == nil)
-		ready := err == nil || loaded && s.limits.survives()
-		if s.ready.Store(ready); !s.ending.Load() {
-			s.setHealth(ready)
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(time.Second):
-		}
-	}
-}
-
-// ping asks a server, of a cluster any master. A ClusterClient's own Ping asks for COMMAND, which few users may call.
-func ping(ctx context.Context, rdb redis.UniversalClient) error {
-	cluster, ok := rdb.(*redis.ClusterClient)
-	if !ok {
-		return rdb.Ping(ctx).Err()
-	}
-	var answers atomic.Int64
-	err := cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
-		err := node.Ping(ctx).Err()
-		if err == nil {
-			answers.Add(1)
-		}
-		return err
-	})
-	if answers.Load() > 0 {
-		return nil
-	}
-	return err
 }
 
 func (s *server) setHealth(ready bool) {
@@ -359,15 +302,9 @@ func (s *server) close() {
 		closer()
 	}
 	if s.limits != nil {
-		if set := s.limits.current.Load(); set != nil {
-			if err := errors.Join(set.policies.close(nil), set.requests.close(nil)); err != nil {
-				s.log.Error("permits granted ahead of Redis are not counted", "error", err)
-			}
-		}
 		ctx, cancel := context.WithTimeout(context.Background(), drainTime)
 		defer cancel()
-		_ = s.limits.loader.Flush(ctx)
-		_ = s.limits.authLoader.Flush(ctx)
+		s.limits.close(ctx)
 	}
 	if s.rdb != nil {
 		_ = s.rdb.Close()

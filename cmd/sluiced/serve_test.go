@@ -3,13 +3,16 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
@@ -20,8 +23,8 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 	grpcstatus "google.golang.org/grpc/status"
 
-	"github.com/sluice-redis/sluice/internal/program"
-	"github.com/sluice-redis/sluice/internal/redistest"
+	"github.com/sluice-redis/sluice/internal/proof/exampletest"
+	"github.com/sluice-redis/sluice/internal/proof/redistest"
 	"github.com/sluice-redis/sluice/loader"
 )
 
@@ -45,7 +48,7 @@ func (o *output) String() string {
 	return o.text.String()
 }
 
-func freePort(t testing.TB) string { return "127.0.0.1:" + program.FreePort(t) }
+func freePort(t testing.TB) string { return "127.0.0.1:" + exampletest.FreePort(t) }
 
 // get returns the status of a URL, 0 if nobody answers.
 func get(url string) int {
@@ -111,6 +114,19 @@ func TestServerLife(t *testing.T) {
 		got, _ := ask("a=1 own=0")
 		return got == "OK 3/MINUTE 2"
 	})
+	hashOf := func(n int) string { return fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, oneRule, n)))[:12] }
+	for _, line := range []string{path + " " + hashOf(1) + ", new", path + " " + hashOf(3) + ", was " + hashOf(1)} {
+		redistest.Await(t, line, func() bool { return strings.Contains(out.String(), `"files":["`+line+`"]`) })
+	}
+	response, err := http.Get("http://" + adminAddr + "/metrics")
+	must(t, err)
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	must(t, err)
+	info := regexp.MustCompile(`(?m)^sluiced_file_info.*$`).FindAllString(string(text), -1)
+	if want := fmt.Sprintf("sluiced_file_info{file=%q,hash=%q} 1", path, hashOf(3)); len(info) != 1 || info[0] != want {
+		t.Errorf("got %q, want %s", info, want)
+	}
 	write("domain: d\ndescriptors: [{kye: a}]\n")
 	redistest.Await(t, "the wrong file is told", func() bool {
 		return strings.Contains(out.String(), "unknown word \\\"kye\\\"")
@@ -125,6 +141,14 @@ func TestServerLife(t *testing.T) {
 		t.Errorf("without Redis: %v, %s", code, serving(""))
 	}
 	redis.Restart(t)
+	redistest.Await(t, "ready again", func() bool { return get(readyz) == 200 })
+	must(t, syscall.Kill(redis.PID, syscall.SIGSTOP))
+	redistest.Await(t, "not ready: frozen", func() bool { return get(readyz) == 503 })
+	must(t, syscall.Kill(redis.PID, syscall.SIGCONT))
+	redistest.Await(t, "ready again", func() bool { return get(readyz) == 200 })
+	must(t, redis.Client(t).ConfigSet(ctx, "maxmemory", "1").Err())
+	redistest.Await(t, "not ready: full", func() bool { return get(readyz) == 503 })
+	must(t, redis.Client(t).ConfigSet(ctx, "maxmemory", "0").Err())
 	redistest.Await(t, "ready again", func() bool { return get(readyz) == 200 })
 	if got, _ := ask("a=1"); got != "OK 3/MINUTE 2" { // this Redis has kept nothing
 		t.Errorf("after the restart: %s", got)
@@ -198,11 +222,33 @@ func TestFlags(t *testing.T) {
 			t.Errorf("%s: exit status %d: %s", test.args, status, out)
 		}
 	}
+	out := &output{}
+	if status := (app{stdout: out, stderr: out}).run(context.Background(), []string{"--version"}); status != exitDone {
+		t.Errorf("--version: exit status %d: %s", status, out)
+	}
+}
+
+// A Redis that does not fit the flags is told with what to do about it.
+func TestServerOtherwiseThanNamed(t *testing.T) {
+	path, out := filepath.Join(t.TempDir(), "limits.yaml"), &output{}
+	must(t, os.WriteFile(path, fmt.Appendf(nil, oneRule, 1), 0o600))
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan int, 1)
+	server := redistest.Start(t)
+	go func() {
+		a := app{stdout: out, stderr: out, getenv: func(string) string { return "" }}
+		ended <- a.run(ctx, []string{"serve", "--grpc", "", "--admin", "", "--http", freePort(t), "--drain", "0s",
+			"--cluster", server.Addr, path})
+	}()
+	defer func() { stop(); <-ended }()
+	redistest.Await(t, "the cure is logged", func() bool {
+		return strings.Contains(out.String(), `"cure":"the server is not a cluster: name it with --redis`)
+	})
 }
 
 // The files of limits that docs/serve.md shows have no mistakes, nor has what convert makes of theirs.
 func TestFilesOfPage(t *testing.T) {
-	shown, folder := program.Files(t, "../../docs/serve.md"), t.TempDir()
+	shown, folder := exampletest.Files(t, "../../docs/serve.md"), t.TempDir()
 	run := func(args ...string) string {
 		out := &output{}
 		if status := (app{stdout: out, stderr: out, getenv: os.Getenv}).run(context.Background(), args); status != exitDone {
@@ -218,4 +264,9 @@ func TestFilesOfPage(t *testing.T) {
 	converted := filepath.Join(folder, "converted.yaml")
 	must(t, os.WriteFile(converted, []byte(run("convert", filepath.Join(folder, "limits.yaml"))), 0o600))
 	run("check", converted)
+	further := filepath.Join(folder, "further.yaml")
+	must(t, os.WriteFile(further, []byte("domain: d\n---\ndomain: e\n"), 0o600))
+	if text := run("check", further); !strings.Contains(text, "further.yaml has further documents behind the first") {
+		t.Error(text)
+	}
 }

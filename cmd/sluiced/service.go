@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -13,9 +14,15 @@ import (
 	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc/codes"
 	grpcstatus "google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/sluice-redis/sluice/httplimit"
+	"github.com/sluice-redis/sluice/internal/admit"
+	"github.com/sluice-redis/sluice/loader"
 )
+
+// maxMessage is the longest request, in bytes.
+const maxMessage = 256 << 10
 
 // service is Envoy's RateLimitService.
 type service struct {
@@ -27,14 +34,18 @@ type service struct {
 	metadata bool
 	calls    chan struct{} // a place for each call at once
 	metrics  *metrics
-	log      *complaints
+	log      *slog.Logger
+
+	unmatched, refused admit.Complaint // of requests that no file is about, and of those of forward auth
 }
 
 // ShouldRateLimit decides about the descriptors of a request.
 func (s *service) ShouldRateLimit(
 	ctx context.Context, r *ratelimitv3.RateLimitRequest,
 ) (*ratelimitv3.RateLimitResponse, error) {
+	began := time.Now()
 	response, err := s.answer(ctx, r)
+	s.metrics.duration.Record(ctx, time.Since(began).Seconds(), byGRPC)
 	if err == nil {
 		return response, nil
 	}
@@ -47,6 +58,60 @@ func (s *service) ShouldRateLimit(
 	return nil, grpcstatus.Error(code, err.Error())
 }
 
+// handler serves JSON and forward auth. A ServeMux would redirect paths that are not clean.
+func (s *service) handler() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch path := r.URL.Path; {
+		case path == "/json":
+			s.serveJSON(w, r)
+		case isAuth(path):
+			s.serveAuth(w, r)
+		default:
+			http.NotFound(w, r)
+		}
+	})
+}
+
+// serveJSON is ShouldRateLimit in proto3 JSON: 200, 429, 400 for what is malformed, 503 without a decision.
+func (s *service) serveJSON(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodPost {
+		w.Header().Set("Allow", http.MethodPost)
+		http.Error(w, "want POST", http.StatusMethodNotAllowed)
+		return
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxMessage))
+	if err != nil {
+		http.Error(w, "want a body of at most 256 KiB", http.StatusRequestEntityTooLarge)
+		return
+	}
+	var request ratelimitv3.RateLimitRequest
+	if err := protojson.Unmarshal(body, &request); err != nil {
+		http.Error(w, "want a RateLimitRequest in JSON: "+err.Error(), http.StatusBadRequest)
+		return
+	}
+	began := time.Now()
+	response, err := s.answer(r.Context(), &request)
+	s.metrics.duration.Record(r.Context(), time.Since(began).Seconds(), byJSON)
+	_, bad := errors.AsType[*malformed](err)
+	switch {
+	case bad:
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	case err != nil:
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	for _, h := range response.ResponseHeadersToAdd {
+		w.Header().Add(h.Key, h.Value)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.OverallCode == ratelimitv3.RateLimitResponse_OVER_LIMIT {
+		w.WriteHeader(http.StatusTooManyRequests)
+	}
+	text, _ := protojson.Marshal(response) // of a message that this process made
+	_, _ = w.Write(text)
+}
+
 // errBusy is the error of a call beside too many others.
 var errBusy = errors.New("too many calls at once: raise --max-calls, or run more instances")
 
@@ -55,25 +120,28 @@ func (s *service) answer(ctx context.Context, r *ratelimitv3.RateLimitRequest) (
 	if !s.enter(ctx) {
 		return nil, errBusy
 	}
-	defer s.leave()
-	began := time.Now()
+	defer func() { <-s.calls }()
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	set := s.limits.current.Load()
-	c, err := set.newCall(r)
+	d, err := set.newDecision(r)
 	if err != nil {
 		s.metrics.count(ctx, s.metrics.refusals, "malformed")
 		return nil, err
 	}
-	if c.isUnmatched() {
+	defer d.Release()
+	if len(d.Charges) == 0 && d.isUnmatched() {
 		s.noteUnmatched(ctx, set, r.Domain)
 	}
-	err = c.decide(ctx, s.limits.loader)
-	s.metrics.decided(ctx, c, time.Since(began))
+	err = d.decide(ctx, s.limits.loader)
+	s.metrics.decided(ctx, d)
+	if wrong, ok := errors.AsType[*loader.ArgumentError](err); ok {
+		return nil, malformedf("%v", wrong)
+	}
 	if err != nil { // the loader has logged it
 		return nil, errors.New("no decision: " + reason(err))
 	}
-	return c.answer(s.headers, s.metadata), nil
+	return d.answer(s.headers, s.metadata), nil
 }
 
 // noteUnmatched tells of a call that no limit is about. A domain that no file has is mostly a mistake.
@@ -81,8 +149,8 @@ func (s *service) noteUnmatched(ctx context.Context, set *set, domain string) {
 	reason := "descriptor"
 	if set.domains[domain] == nil && len(set.domains) > 0 {
 		reason = "domain"
-		s.log.complain("calls without limits", fmt.Errorf("no file has the domain %.100q: the files have %q", domain,
-			slices.Sorted(maps.Keys(set.domains))))
+		s.complain(&s.unmatched, "calls without limits", fmt.Errorf("no file has the domain %.100q: the files have %q",
+			domain, slices.Sorted(maps.Keys(set.domains))))
 	}
 	s.metrics.count(ctx, s.metrics.unmatched, reason)
 }
@@ -98,17 +166,19 @@ func (s *service) enter(ctx context.Context) bool {
 	}
 }
 
-func (s *service) leave() { <-s.calls }
-
 // serveAuth is forward auth, with a place for each call.
 func (s *service) serveAuth(w http.ResponseWriter, r *http.Request) {
 	if !s.enter(r.Context()) {
 		http.Error(w, errBusy.Error(), http.StatusServiceUnavailable)
 		return
 	}
-	defer s.leave()
-	if err := s.limits.auth(w, r); err != nil {
-		s.log.complain("a proxy is not trusted", err)
+	defer func() { <-s.calls }()
+	began := time.Now()
+	refusal, err := s.limits.auth(w, r)
+	s.metrics.duration.Record(r.Context(), time.Since(began).Seconds(), byAuth)
+	if err != nil {
+		s.metrics.count(r.Context(), s.metrics.refusals, refusal)
+		s.complain(&s.refused, "a request of forward auth is refused", err)
 	}
 }
 
@@ -120,29 +190,9 @@ func reason(err error) string {
 	return "Redis does not answer"
 }
 
-// complaints logs errors that every call may meet, but not for every call.
-type complaints struct {
-	log  *slog.Logger
-	last chan time.Time // one: when it was last logged
-}
-
-func newComplaints(log *slog.Logger) *complaints {
-	c := &complaints{log, make(chan time.Time, 1)}
-	c.last <- time.Time{}
-	return c
-}
-
-// complaintPause is the time between two complaints.
-const complaintPause = 10 * time.Second
-
-func (c *complaints) complain(what string, err error) {
-	select {
-	case last := <-c.last:
-		if time.Since(last) >= complaintPause {
-			last = time.Now()
-			c.log.Error(what, "error", err)
-		}
-		c.last <- last
-	default: // another caller complains
+// complain logs an error that every request may meet, once in a minute.
+func (s *service) complain(c *admit.Complaint, what string, err error) {
+	if c.IsDue(time.Minute) {
+		s.log.Error(what, "error", err)
 	}
 }

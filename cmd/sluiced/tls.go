@@ -3,6 +3,10 @@ package main
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
 	"time"
 
 	"google.golang.org/grpc/credentials/tls/certprovider"
@@ -15,7 +19,16 @@ func (s settings) serverTLS() (*tls.Config, error) {
 		return nil, nil
 	}
 	if _, err := tls.LoadX509KeyPair(s.cert, s.key); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("--tls-cert %s, --tls-key %s: %w", s.cert, s.key, err)
+	}
+	if s.clientCA != "" {
+		pem, err := os.ReadFile(s.clientCA)
+		if err == nil && !x509.NewCertPool().AppendCertsFromPEM(pem) {
+			err = errors.New("the file has no certificate in PEM")
+		}
+		if err != nil {
+			return nil, fmt.Errorf("--tls-client-ca %s: %w", s.clientCA, err)
+		}
 	}
 	provider, err := pemfile.NewProvider(pemfile.Options{
 		CertFile: s.cert, KeyFile: s.key, RootFile: s.clientCA, RefreshDuration: s.reload,

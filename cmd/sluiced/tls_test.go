@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/pem"
 	"fmt"
 	"math/big"
@@ -17,7 +18,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluice-redis/sluice/internal/redistest"
+	"github.com/sluice-redis/sluice/internal/dial"
+	"github.com/sluice-redis/sluice/internal/proof/redistest"
 )
 
 // authority signs certificates.
@@ -31,8 +33,8 @@ func newAuthority(t *testing.T) *authority {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	must(t, err)
 	a := &authority{key, &x509.Certificate{
-		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
-		KeyUsage: x509.KeyUsageCertSign,
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority"}, NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}, x509.NewCertPool()}
 	der, err := x509.CreateCertificate(rand.Reader, a.cert, a.cert, &key.PublicKey, key)
 	must(t, err)
@@ -55,6 +57,70 @@ func (a *authority) issue(t *testing.T, serial int64) (cert, key []byte) {
 	must(t, err)
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
 		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: text})
+}
+
+// A file of TLS that cannot be used is named.
+func TestUnusableTLSFiles(t *testing.T) {
+	cert, key := newAuthority(t).issue(t, 2)
+	path := func(name string, text []byte) string {
+		name = filepath.Join(t.TempDir(), name)
+		must(t, os.WriteFile(name, text, 0o600))
+		return name
+	}
+	good := settings{cert: path("cert.pem", cert), key: path("key.pem", key), reload: time.Second}
+	for want, change := range map[string]func(s *settings){
+		"--tls-client-ca nowhere.pem: open":                      func(s *settings) { s.clientCA = "nowhere.pem" },
+		"empty.pem: the file has no certificate in PEM":          func(s *settings) { s.clientCA = path("empty.pem", nil) },
+		"--tls-cert nowhere.pem, --tls-key " + good.key + ": op": func(s *settings) { s.cert = "nowhere.pem" },
+	} {
+		s := good
+		change(&s)
+		if _, err := s.serverTLS(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}
+
+// The password and the client's certificate are read at each connection to Redis: both may be replaced.
+func TestSecretsRotate(t *testing.T) {
+	trusted, folder, port := newAuthority(t), t.TempDir(), freePort(t)
+	path := func(name string) string { return filepath.Join(folder, name) }
+	write := func(name string, text []byte) { must(t, os.WriteFile(path(name), text, 0o600)) }
+	certify := func(by *authority, name string) {
+		cert, key := by.issue(t, 2)
+		write(name+".pem", cert)
+		write(name+"-key.pem", key)
+	}
+	certify(trusted, "server")
+	certify(newAuthority(t), "client")
+	write("ca.pem", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: trusted.cert.Raw}))
+	write("password", []byte("first\n"))
+	redis := redistest.Start(t, "--tls-port", port[strings.LastIndex(port, ":")+1:], "--tls-auth-clients", "yes",
+		"--tls-cert-file", path("server.pem"), "--tls-key-file", path("server-key.pem"), "--tls-ca-cert-file", path("ca.pem"))
+	admin := redis.Client(t)
+	rotate := func(password string) { must(t, admin.ConfigSet(t.Context(), "requirepass", password).Err()) }
+	rotate("first")
+	rdb, _, err := app{getenv: func(string) string { return "" }}.client(settings{passwordFile: path("password"),
+		redis: dial.Flags{
+			Redis: "rediss://" + port, CA: path("ca.pem"), Cert: path("client.pem"), Key: path("client-key.pem"),
+		}})
+	must(t, err)
+	defer rdb.Close()
+	ping := func() error {
+		must(t, admin.ClientKillByFilter(t.Context(), "TYPE", "normal", "SKIPME", "yes").Err())
+		return rdb.Ping(t.Context()).Err()
+	}
+	if err := ping(); err == nil {
+		t.Error("a stranger's certificate was accepted")
+	}
+	certify(trusted, "client")
+	redistest.Await(t, "the new certificate is used", func() bool { return ping() == nil })
+	rotate("second")
+	if err := ping(); err == nil {
+		t.Error("the old password was accepted")
+	}
+	write("password", []byte("second"))
+	redistest.Await(t, "the new password is used", func() bool { return ping() == nil })
 }
 
 // A client without a certificate is refused. New certificates, and new limits behind the links of a Kubernetes volume,

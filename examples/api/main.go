@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 
 	"github.com/sluice-redis/sluice/httplimit"
 	"github.com/sluice-redis/sluice/loader"
@@ -54,14 +55,13 @@ func run() error {
 	if err != nil {
 		return err
 	}
+	logging.Disable()                    // go-redis's own lines, one for each dial that fails
 	options.DialerRetries = 1            // a refused connection is an error at once
 	options.ContextTimeoutEnabled = true // the client itself keeps deadlines
 	rdb := redis.NewClient(options)
 	defer rdb.Close()
 	limits := loader.New(rdb,
-		loader.ShareRoundTrips(),             // among many callers half the time; alone nothing
 		loader.Timeout(100*time.Millisecond), // of each decision
-		loader.Breaker(5, time.Second),       // a dead Redis is not asked by every request
 		loader.Logger(slog.Default()))        // a line when Redis fails and when it is back, not one for each request
 	handler, err := newHandler(limits)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluice-redis/sluice/internal/program"
-	"github.com/sluice-redis/sluice/internal/redistest"
+	"github.com/sluice-redis/sluice/internal/proof/exampletest"
+	"github.com/sluice-redis/sluice/internal/proof/redistest"
 	"github.com/sluice-redis/sluice/loader"
 )
 
@@ -90,7 +90,7 @@ func (s step) run(t *testing.T, url string) bool {
 	for name, value := range s.headers {
 		request.Header.Set(name, value)
 	}
-	response := program.Curl(t, request)
+	response := exampletest.Curl(t, request)
 	body, err := io.ReadAll(response.Body)
 	if err != nil {
 		t.Fatal(err)

@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluice-redis/sluice/internal/audit"
-	"github.com/sluice-redis/sluice/internal/program"
-	"github.com/sluice-redis/sluice/internal/redistest"
+	"github.com/sluice-redis/sluice/internal/proof/exampletest"
+	"github.com/sluice-redis/sluice/internal/proof/redistest"
+	"github.com/sluice-redis/sluice/internal/proof/soak"
 )
 
 const sluicedLimits = `domain: shop
@@ -26,7 +26,7 @@ descriptors:
 // TestServerLoadSluiced is TestServerLoad through Envoy and two sluiced, which are restarted one at a time as well.
 // Envoy's configuration is that of docs/serve.md.
 func TestServerLoadSluiced(t *testing.T) {
-	binary := program.Build(t, "../../cmd/sluiced", "github.com/sluice-redis/sluice/cmd/sluiced")
+	binary := exampletest.Build(t, "../../cmd/sluiced", "github.com/sluice-redis/sluice/cmd/sluiced")
 	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
 	app := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	t.Cleanup(app.Close)
@@ -41,25 +41,25 @@ func TestServerLoadSluiced(t *testing.T) {
 	limits := write("limits.yaml", sluicedLimits)
 	var instances []*instance
 	for range 2 {
-		s := &instance{binary: binary, redis: "redis://" + server.Addr, limits: limits, grpc: program.FreePort(t),
-			admin: program.FreePort(t)}
+		s := &instance{binary: binary, redis: "redis://" + server.Addr, limits: limits, grpc: exampletest.FreePort(t),
+			admin: exampletest.FreePort(t)}
 		t.Cleanup(func() { _ = s.cmd.Process.Kill(); _ = s.cmd.Wait() })
 		s.start(t)
 		instances = append(instances, s)
 	}
-	envoy, port := program.Files(t, "../../docs/serve.md")["envoy.yaml"], program.FreePort(t)
+	envoy, port := exampletest.Files(t, "../../docs/serve.md")["envoy.yaml"], exampletest.FreePort(t)
 	endpoint := "{endpoint: {address: {socket_address: {address: 127.0.0.1, port_value: 8081}}}}"
 	envoy = strings.Replace(envoy, endpoint, endpoint+", "+strings.Replace(endpoint, "8081", "8082", 1), 1)
 	envoy = strings.ReplaceAll(envoy, "- remote_address: {}", "- request_headers: {header_name: x-none, descriptor_key: none}")
 	envoy = strings.Replace(envoy, "{remote_address: {}}",
 		"{request_headers: {header_name: x-api-key, descriptor_key: api_key}}", 1)
-	write("envoy.yaml", program.WithPorts(envoy, map[string]string{"8000": port, "8081": instances[0].grpc,
+	write("envoy.yaml", exampletest.WithPorts(envoy, map[string]string{"8000": port, "8081": instances[0].grpc,
 		"8082": instances[1].grpc, "3000": app.URL[strings.LastIndex(app.URL, ":")+1:]}))
-	program.StartIn(t, dir, "envoy", "-c", "envoy.yaml", "--disable-hot-restart", "--concurrency", "1", "-l", "error")
+	exampletest.StartIn(t, dir, "envoy", "-c", "envoy.yaml", "--disable-hot-restart", "--concurrency", "1", "-l", "error")
 	address := "http://127.0.0.1:" + port
 	redistest.Await(t, "Envoy", func() bool { return statusOf(address) == http.StatusOK })
 
-	l := &load{granted: map[string][]audit.Spent{}}
+	l := &load{granted: map[string][]soak.Spent{}}
 	var ended sync.WaitGroup
 	ended.Go(func() { l.run(address, uint64(*requests)) })
 	l.killAndRestart(t, server, int64(*requests), func(i int64) { instances[i%2].restart(t) })

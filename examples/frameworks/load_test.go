@@ -13,9 +13,9 @@ import (
 
 	vegeta "github.com/tsenart/vegeta/v12/lib"
 
-	"github.com/sluice-redis/sluice/internal/audit"
-	"github.com/sluice-redis/sluice/internal/program"
-	"github.com/sluice-redis/sluice/internal/redistest"
+	"github.com/sluice-redis/sluice/internal/proof/exampletest"
+	"github.com/sluice-redis/sluice/internal/proof/redistest"
+	"github.com/sluice-redis/sluice/internal/proof/soak"
 	"github.com/sluice-redis/sluice/loader"
 )
 
@@ -27,7 +27,7 @@ const kills = 5
 // TestServerLoad calls examples/api as fast as it answers, while its Redis is killed and restarted: once with a file
 // that has each grant before the reply, and once without. Each restart without one may grant a limit again.
 func TestServerLoad(t *testing.T) {
-	binary := program.Build(t, "../..", "./examples/api")
+	binary := exampletest.Build(t, "../..", "./examples/api")
 	for _, c := range []struct {
 		name     string
 		requests int
@@ -39,8 +39,8 @@ func TestServerLoad(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			server := redistest.Start(t, c.options...)
-			address := program.Serve(t, exec.Command(binary, "-redis", "redis://"+server.Addr, "-listen", "127.0.0.1:0"))
-			l := &load{granted: map[string][]audit.Spent{}}
+			address := exampletest.Serve(t, exec.Command(binary, "-redis", "redis://"+server.Addr, "-listen", "127.0.0.1:0"))
+			l := &load{granted: map[string][]soak.Spent{}}
 			var ended sync.WaitGroup
 			ended.Go(func() { l.run(address, uint64(c.requests)) })
 			l.killAndRestart(t, server, int64(c.requests), func(int64) {})
@@ -72,7 +72,7 @@ type load struct {
 	recovered             atomic.Bool  // something was granted after that
 	metrics               vegeta.Metrics
 	wrong                 []string
-	granted               map[string][]audit.Spent // by API key
+	granted               map[string][]soak.Spent // by API key
 }
 
 var apiKeys = []string{"key-1", "key-2", "key-2"}
@@ -113,7 +113,7 @@ func (l *load) add(r *vegeta.Result) {
 		if up := l.up.Load(); up > 0 && r.Timestamp.UnixNano() > up {
 			l.recovered.Store(true)
 		}
-		l.granted[key] = append(l.granted[key], audit.Spent{From: r.Timestamp, To: r.End(), Permits: 1})
+		l.granted[key] = append(l.granted[key], soak.Spent{From: r.Timestamp, To: r.End(), Permits: 1})
 	case r.Code == http.StatusTooManyRequests && r.Headers.Get("Retry-After") != "" && r.Headers.Get("RateLimit") != "":
 	case r.Code == http.StatusServiceUnavailable:
 		l.unavailable.Add(1)
@@ -134,7 +134,7 @@ func (l *load) check(t *testing.T, lost int64) {
 		t.Errorf("%d answers are neither 200, nor a whole 429, nor 503, the first: %s", len(l.wrong), l.wrong[0])
 	}
 	for key, limit := range map[string]loader.Limit{"key-1": loader.PerMinute(60), "key-2": loader.PerSecond(100)} {
-		extra := audit.ExtraInLogOf(l.granted[key], limit)
+		extra := soak.ExtraInLogOf(l.granted[key], limit)
 		t.Logf("%s: %d granted, %d more than %d in %v", key, len(l.granted[key]), extra, limit.Permits, limit.Window)
 		if extra > lost*limit.Permits {
 			t.Errorf("%s: %d more than %d in %v", key, extra, limit.Permits, limit.Window)

@@ -24,7 +24,6 @@ import (
 	"os/signal"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -72,14 +71,15 @@ func main() {
 		log.Fatal(err)
 	}
 	<-answered // Serve returns while answers are still running, and each of them settles at its end
-	p.settling.Wait()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	_ = limits.Flush(ctx)
 }
 
 // proxy passes requests on to the model.
 type proxy struct {
-	tokens   loader.Budget
-	forward  *httputil.ReverseProxy
-	settling sync.WaitGroup
+	tokens  loader.Budget
+	forward *httputil.ReverseProxy
 }
 
 func newProxy(tokens loader.Budget, model *url.URL) *proxy {
@@ -103,47 +103,26 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	id := rand.Text() // of our own: an id that the customer chose could be sent twice, and be charged once
-	d, err := p.tokens.Reserve(r.Context(), customer, id, u.prompt+u.maxTokens)
+	reserved, err := p.tokens.Reserved(r.Context(), customer, id, u.prompt+u.maxTokens)
+	defer reserved.Settle() // also if the customer leaves, and in the background while Redis is down
 	switch {
 	case errors.Is(err, loader.ErrExceedsLimit):
 		http.Error(w, "max_tokens is more than the limit", http.StatusBadRequest)
 	case err != nil:
-		if errors.Is(err, loader.ErrOutcomeUnknown) {
-			p.withdraw(customer, id)
-		}
 		slog.Warn("limit not checked", "error", err)
 		http.Error(w, "the limit cannot be checked now", http.StatusServiceUnavailable)
-	case !d.Granted:
-		w.Header().Set("Retry-After", strconv.FormatInt(d.RetryAfterSeconds(), 10))
+	case !reserved.Granted:
+		w.Header().Set("Retry-After", strconv.FormatInt(reserved.RetryAfterSeconds(), 10))
 		http.Error(w, "too many tokens", http.StatusTooManyRequests)
 	default:
-		defer p.settle(customer, id, u)
+		defer func() {
+			if cost, known := u.cost(); known { // otherwise the estimate stays
+				reserved.Used = cost
+			}
+		}()
 		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(u.request)), int64(len(u.request))
 		p.forward.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), usageKey{}, u)))
 	}
-}
-
-// settle replaces the estimate by the cost. If the cost is unknown the estimate stays.
-func (p *proxy) settle(customer, id string, u *usage) {
-	if cost, known := u.cost(); known {
-		p.keepTrying(func(ctx context.Context) error { return p.tokens.Settle(ctx, customer, id, cost) })
-	}
-}
-
-// withdraw takes back a reservation of which the outcome is unknown. Otherwise its estimate could stay for a day.
-func (p *proxy) withdraw(customer, id string) {
-	p.keepTrying(func(ctx context.Context) error { return p.tokens.Charge(ctx, customer, id, 0) })
-}
-
-// keepTrying settles in the background, for a minute if Redis is down, also if the customer has left.
-func (p *proxy) keepTrying(settle func(context.Context) error) {
-	p.settling.Go(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		defer cancel()
-		if err := settle(ctx); err != nil {
-			slog.Warn("not settled", "error", err)
-		}
-	})
 }
 
 // usage is what one request costs, in tokens.

@@ -1,28 +1,31 @@
--- Takes permits, reported, limits, and what ring_read gives. Gives granted, wait, remaining and reset_after.
-local wanted, wait = math.max(permits, 1), 0 -- a look is told how long one permit would wait
-local remaining, reset_after, reset_charged = 1000000000, 0, 0
+-- Takes permits, reported, limits, rings, slices, sizes, now, struct and what ring_read gives. Gives granted, wait,
+-- remaining, reset_after and reset_if_charged. The last window, mostly the longest, spares the others their search.
+local wanted, wait = permits == 0 and 1 or permits, 0 -- a look is told how long one permit would wait
+local remaining, reset_after, reset_if_charged, unpack_cell = 1000000000, 0, 0, struct.unpack
 for i = #slices, 1, -1 do
   local slice, size, count = slices[i], sizes[i], counts[i] + reported
-  local room, left = limits[i] - wanted, limits[i] - count
-  local begins = times[i] - times[i] % slice -- of the current slice
-  local empty = begins + size * slice - now -- until it has left the window
+  local max, left = limits[i] - wanted, limits[i] - count -- max: that it may hold before a grant
+  local current = (times[i] - times[i] % slice) / slice
+  local empties_in = (current + size) * slice - now -- until the current slice has left
   if left < remaining then remaining = left end
-  if empty > reset_charged then reset_charged = empty end
-  if empty - gaps[i] * slice > reset_after then reset_after = empty - gaps[i] * slice end
-  if count > room and empty > wait then -- where another window waits longer, this one need not be searched
-    -- From slice free on the window holds no more than room, from slice full on it does. The later the slice, the
-    -- less: halving moves the two towards each other. The caller waits until free is the window's oldest slice.
-    local current = begins / slice
-    local full, free, last_charged = current - size + 1, current + 1, current - gaps[i]
-    local total = oldests[i] + math.min(count, 10000000000000) -- with the report
-    local cells = redis.call("GETRANGE", rings[i], "19", "-1")
-    if #cells < 6 * size and gaps[i] < size then
-      return redis.error_reply("BADSTATE ring_" .. i .. ": want 19 bytes and its cells")
-    end
-    while free - full > 1 do
-      local middle, before = math.floor((full + free) / 2), oldests[i] + counts[i]
-      if middle <= last_charged then before = struct.unpack(">I6", cells, 6 * (middle % size) + 1) end
-      if (total - before) % wrap > room then full = middle else free = middle end
+  if empties_in > reset_if_charged then reset_if_charged = empties_in end
+  if empties_in - gaps[i] * slice > reset_after then reset_after = empties_in - gaps[i] * slice end
+  if count > max and empties_in > wait then -- else it is free, or empty before another one is free
+    -- The caller waits until the window begins at free: after the slice charged last, if that holds more than max.
+    -- Else halving finds it: a window that begins at full holds more than max, one that begins at free does not.
+    local total, full, free = oldests[i] + math.min(count, max_count), current - size + 1, current - gaps[i] + 1
+    local at = 19 + 6 * ((free - 1) % size)
+    local cells = redis.call("GETRANGE", rings[i], string.format("%d", at), string.format("%d", at + 5))
+    if total - oldests[i] - counts[i] > max then -- the report alone
+      free = current + 1
+    elseif #cells < 6 or (total - unpack_cell(">I6", cells, 1)) % wrap <= max then
+      cells = redis.call("GETRANGE", rings[i], "19", "-1")
+      if #cells < 6 * size then return redis.error_reply("BADSTATE ring_" .. i .. ": want 19 bytes and its cells") end
+      while free - full > 1 do
+        local middle = (full + free - (full + free) % 2) / 2
+        local before = unpack_cell(">I6", cells, 6 * (middle % size) + 1)
+        if (total - before) % wrap > max then full = middle else free = middle end
+      end
     end
     wait = math.max(wait, (free + size - 1) * slice - now)
   end

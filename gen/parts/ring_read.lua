@@ -1,19 +1,20 @@
--- Takes rings, slices, sizes, now. Gives for each window: its time, the slices since the last charge (gaps), the
--- total before its oldest slice (oldests) and what it holds (counts). Every ring is read before one is written.
-local wrap = 281474976710656 -- 2^48: of totals, only the differences count
+-- Takes rings, slices, sizes, now and struct. Gives times, gaps, oldests, counts, wrap and max_count. For each
+-- window: its time, the slices since the last charge, the total before its oldest slice, and what it holds. Totals
+-- wrap: only their differences count. Every ring is read before one is written.
+local wrap, max_count, step_back = 281474976710656, 10000000000000, 60000000 -- 2^48, 10^13, 60 s
 local times, gaps, oldests, counts = {nil, nil}, {nil, nil}, {nil, nil}, {nil, nil}
 for i = 1, #slices do
   local slice, size = slices[i], sizes[i]
   local header = redis.pcall("GETRANGE", rings[i], "0", "18")
-  if header.err then return header end
-  local last, total, oldest = now - size * slice -- no ring: as if all had just left the window
+  if type(header) == "table" then return header end
+  local last, total, oldest = now - size * slice -- no ring: gap = size, so total = oldest = 0
   if header ~= "" then
     if #header < 19 then return redis.error_reply("BADSTATE ring_" .. i .. ": want 19 bytes and its cells") end
     last, total, oldest = struct.unpack(">I7I6I6", header, 1)
   end
   -- A clock that stepped back stands still at the last charge, unless that was written by a clock that was wrong.
   local time = last > now and last or now
-  if time - now > size * slice + 60000000 then time, last = now, now - size * slice end
+  if time - now > size * slice + step_back then time, last = now, now - size * slice end
   local current = (time - time % slice) / slice
   local gap = current - (last - last % slice) / slice
   if gap >= size then -- all has left the window
@@ -24,6 +25,6 @@ for i = 1, #slices do
     if #cell < 6 then return redis.error_reply("BADSTATE ring_" .. i .. ": want 19 bytes and its cells") end
     oldest = struct.unpack(">I6", cell, 1)
   end
-  local count = math.floor((total - oldest) % wrap) -- under Lua 5.4 a float; a reply wants an integer
+  local count = math.floor((total - oldest) % wrap) -- under Lua 5.4 (Dragonfly) a float
   times[i], gaps[i], oldests[i], counts[i] = time, gap, oldest, count
 end

@@ -1,11 +1,11 @@
--- Takes rings, slices, sizes, moment, surplus. Gives returned, and in writes what to write. In each window the slice
--- of moment is to hold up to surplus less: the totals behind it fall. Nothing is written before all is read.
+-- Takes rings, slices, sizes, moment, surplus and struct. Gives returned and writes. In each window the slice of
+-- moment is to hold up to surplus less: the totals behind it fall. writes is how; all is read before it is written.
 local wrap = 281474976710656 -- 2^48: of totals, only the differences count
-local writes, returned, max_later = {}, 0, 1000 -- max_later: of all windows together
+local writes, returned, later_left = {}, 0, 1000 -- later_left: for all windows together
 for i = 1, #slices do
   local slice, size = slices[i], sizes[i]
   local header = redis.pcall("GETRANGE", rings[i], "0", "18")
-  if header.err then return header end
+  if type(header) == "table" then return header end
   local last, total = -1, 0 -- no ring: moment is later
   if header ~= "" then
     if #header < 19 then return redis.error_reply("BADSTATE ring_" .. i .. ": want 19 bytes and its cells") end
@@ -13,8 +13,8 @@ for i = 1, #slices do
   end
   local moment_slice = (moment - moment % slice) / slice
   local later = (last - last % slice) / slice - moment_slice -- how many slices came after it, up to the last charge
-  if later >= 0 and later < size and later <= max_later then
-    max_later = max_later - later
+  if later >= 0 and later < size and later <= later_left then
+    later_left = later_left - later
     -- The cells of moment_slice and of each later slice: in one piece or, across the end, in two.
     local index = moment_slice % size
     local from, to_end = 19 + 6 * index, math.min(later + 1, size - index)
@@ -26,11 +26,10 @@ for i = 1, #slices do
     if #cells ~= 6 * (later + 1) then
       return redis.error_reply("BADSTATE ring_" .. i .. ": want 19 bytes and its cells")
     end
-
     local after = later > 0 and struct.unpack(">I6", cells, 7) or total
     local fewer = math.min(surplus, (after - struct.unpack(">I6", cells, 1)) % wrap)
     if fewer > 0 then
-      returned = math.max(returned, math.floor(fewer)) -- under Lua 5.4 it may be a float
+      returned = math.max(returned, math.floor(fewer)) -- under Lua 5.4 (Dragonfly) it may be a float
       writes[#writes + 1] = {i, "7", struct.pack(">I6", (total - fewer) % wrap)}
     end
     if fewer > 0 and later > 0 then

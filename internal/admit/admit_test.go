@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,16 +17,33 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
+	"github.com/sluice-redis/sluice/admission"
 	"github.com/sluice-redis/sluice/internal/admit"
 	"github.com/sluice-redis/sluice/loader"
 )
 
 // A door for tests: a request is a user, its result a status.
 type (
-	door    = admit.Door[string, int]
-	charge  = admit.Charge[string, int]
-	options = admit.Options[string, int]
+	door    = admit.Door[string, charge]
+	options = admit.Options[string]
 )
+
+// charge is a door's own type of a charge.
+type charge struct {
+	Limiter loader.Limiter
+	N       int64
+	Key     admit.Key[string]
+	Name    string
+	CountIf func(int) bool
+	Shadow  bool
+	Err     error
+}
+
+func readCharge(c charge) admit.Keyed[string] {
+	return admit.Keyed[string]{Key: c.Key, Charge: admit.Charge{
+		Limiter: c.Limiter, N: c.N, Name: c.Name, CountIf: c.CountIf, Shadow: c.Shadow, Err: c.Err,
+	}}
+}
 
 var (
 	all    = admit.KeyOf[string]("all")
@@ -39,11 +58,15 @@ type fake struct {
 	*miniredis.Miniredis
 	*loader.Loader
 	now  time.Time
-	hook func()
+	hook atomic.Pointer[func()]
 }
 
+// whenDecided sets the hook.
+func (f *fake) whenDecided(do func()) { f.hook.Store(&do) }
+
 func newFake(t *testing.T, opts ...loader.Option) *fake {
-	f := &fake{Miniredis: miniredis.RunT(t), now: time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC), hook: func() {}}
+	f := &fake{Miniredis: miniredis.RunT(t), now: time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)}
+	f.whenDecided(func() {})
 	f.ClockTTL(true)
 	f.SetTime(f.now)
 	rdb := redis.NewClient(&redis.Options{
@@ -62,12 +85,15 @@ func newFake(t *testing.T, opts ...loader.Option) *fake {
 func (f *fake) DialHook(next redis.DialHook) redis.DialHook { return next }
 
 func (f *fake) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error { defer func() { f.hook() }(); return next(ctx, cmd) }
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		defer func() { (*f.hook.Load())() }()
+		return next(ctx, cmd)
+	}
 }
 
 func (f *fake) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
-		defer func() { f.hook() }()
+		defer func() { (*f.hook.Load())() }()
 		return next(ctx, cmds)
 	}
 }
@@ -85,7 +111,7 @@ func (f *fake) perMinute(name string, n int64) loader.ListLog {
 // checked is a door that is right.
 func checked(t *testing.T, d door) *door {
 	t.Helper()
-	d.Package = "door"
+	d.Package, d.Read = "door", readCharge
 	d.Init()
 	if err := d.Check(); err != nil {
 		t.Fatal(err)
@@ -94,15 +120,15 @@ func checked(t *testing.T, d door) *door {
 }
 
 // ask asks about a request of ada's, and releases what it holds.
-func ask(t *testing.T, d *door) admit.Result {
+func ask(t *testing.T, d *door) admission.Result {
 	t.Helper()
-	var a admit.Admission[int]
+	var a admit.Request
 	defer a.Release()
-	d.Admit(t.Context(), &a, "ada", both)
+	d.Decide(t.Context(), &a, "ada", both)
 	return a.Result
 }
 
-func wantOutcome(t *testing.T, r admit.Result, want admit.Outcome) {
+func wantOutcome(t *testing.T, r admission.Result, want admission.Outcome) {
 	t.Helper()
 	if r.Outcome != want {
 		t.Errorf("%v, want %v: %+v", r.Outcome, want, r)
@@ -134,33 +160,40 @@ func TestSum(t *testing.T) {
 		}})
 	}
 	one := checked(t, door{Charges: []charge{{Limiter: api, Key: all}}})
-	wantOutcome(t, ask(t, one), admit.Allowed)
+	wantOutcome(t, ask(t, one), admission.Allowed)
 	f.pass(4 * time.Second)
 	r := ask(t, twice(2, 1))
 	if len(r.Decisions) != 1 || r.Decisions[0].Remaining != 1 || r.Decisions[0].Policy != "first" {
 		t.Errorf("granted: %+v", r)
 	}
 	r = ask(t, twice(2, 1))
-	if wantOutcome(t, r, admit.Denied); r.RetryAfter != time.Minute {
+	wantOutcome(t, r, admission.Denied)
+	if r.RetryAfter != time.Minute {
 		t.Errorf("come back in %v, want 1m0s", r.RetryAfter)
 	}
 	f.pass(r.RetryAfter)
-	var a admit.Admission[int]
-	twice(2, 1).Admit(t.Context(), &a, "", both)
-	wantOutcome(t, a.Result, admit.Allowed)
+	var a admit.Request
+	twice(2, 1).Decide(t.Context(), &a, "", both)
+	wantOutcome(t, a.Result, admission.Allowed)
 	if err := a.Finish(t.Context(), 200); err != nil { // the second does not count
 		t.Error(err)
 	}
 	wantRemaining(t, f, api, 3)
-	if r := ask(t, twice(3, 3)); r.RetryAfter != 0 || !errors.Is(r.Err, loader.ErrExceedsLimit) {
-		t.Errorf("more than the limit together: %+v", r)
+	for _, n := range []int64{3, math.MaxInt64} {
+		if r := ask(t, twice(n, n)); r.RetryAfter != 0 || !errors.Is(r.Err, loader.ErrExceedsLimit) {
+			t.Errorf("%d twice, more than the limit together: %+v", n, r)
+		}
 	}
-	wantOutcome(t, ask(t, twice(3, -1)), admit.Misconfigured)
+	wantOutcome(t, ask(t, twice(3, -1)), admission.Misconfigured)
+	each := checked(t, door{Limits: f.Loader, Charges: []charge{{Limiter: api, Key: all}, {Limiter: api, Key: byUser}}})
+	if r := ask(t, each); len(r.Decisions) != 2 || r.Decisions[1].Remaining != 4 {
+		t.Errorf("one limiter about two subjects: %+v", r)
+	}
 }
 
 // What is wrong is found by Check, and no request goes on.
 func TestCheck(t *testing.T) {
-	f, others := newFake(t), newFake(t)
+	f, foreign := newFake(t), newFake(t)
 	api, smooth := f.perMinute("api", 5), f.GCRA("smooth", loader.PerMinute(5))
 	one := func(c charge) door { return door{Charges: []charge{c}} }
 	two := func(limits *loader.Loader, second charge) door {
@@ -168,7 +201,7 @@ func TestCheck(t *testing.T) {
 	}
 	with := func(o options) door { return door{Limits: f.Loader, Options: o} }
 	none := func(string) ([]charge, error) { return []charge{}, nil }
-	cost := options{Cost: func(string) int64 { return 1 }}
+	cost, slots := options{Cost: func(string) int64 { return 1 }}, f.Concurrency("c", 1, time.Second)
 	for want, d := range map[string]door{
 		"the limiter is nil":         one(charge{Key: all}),
 		"the key is empty":           one(charge{Limiter: api}),
@@ -178,8 +211,8 @@ func TestCheck(t *testing.T) {
 		"smooth cannot give permits": one(charge{Limiter: smooth, Key: all, CountIf: failed}),
 		`name "é\n": want printable`: one(charge{Limiter: api, Key: all, Name: "é\n"}),
 		"smooth cannot give":         two(f.Loader, charge{Limiter: smooth, Key: all}),
-		"the same Loader made":       two(others.Loader, charge{Limiter: api, Key: all}),
-		"entry 0: want one that the": two(others.Loader, charge{Limiter: smooth, Key: all, Shadow: true}),
+		"the same Loader made":       two(foreign.Loader, charge{Limiter: api, Key: all}),
+		"entry 0: want one that the": two(foreign.Loader, charge{Limiter: smooth, Key: all, Shadow: true}),
 		"exceeds limit 5":            two(f.Loader, charge{Limiter: api, Key: all, N: 6}),
 		"the Loader is nil":          two(nil, charge{Limiter: api, Key: all}),
 		"door: the Loader is nil":    {Choose: none},
@@ -187,20 +220,21 @@ func TestCheck(t *testing.T) {
 		"one limiter":                with(options{LimiterBy: func(string) loader.Limiter { return api }}),
 		"Cost are options for one":   {Limits: f.Loader, Choose: none, Options: cost},
 		"c: n -1":                    with(options{Slots: []admit.Slots[string]{{f.Concurrency("c", -1, time.Second), all}}}),
-		"door: the key is empty":     with(options{Slots: []admit.Slots[string]{{Limiter: f.Concurrency("c", 1, time.Second)}}}),
+		"door: the key is empty":     with(options{Slots: []admit.Slots[string]{{Limiter: slots}}}),
 		"tokens: permits -1":         with(options{Budgets: []admit.Budget[string]{{f.tokens(-1), all, nil}}}),
 		"of Budgets is nil":          with(options{Budgets: []admit.Budget[string]{{f.tokens(1), all, nil}}}),
 		"an option is wrong":         with(options{Err: errors.New("an option is wrong")}),
 		"CountIf: it cannot be": {Charges: []charge{{Limiter: api, Key: all, CountIf: failed}},
 			Options: options{NoCount: "it cannot be"}},
 	} {
-		d.Package = "door"
+		d.Package, d.Read = "door", readCharge
 		d.Init()
-		if err := d.Check(); err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "door: ") {
+		err := d.Check()
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "door: ") {
 			t.Errorf("Check: %v, want %q", err, want)
 		}
 		d.Options.Shadow = true
-		wantOutcome(t, ask(t, &d), admit.Misconfigured)
+		wantOutcome(t, ask(t, &d), admission.Misconfigured)
 	}
 	checked(t, two(f.Loader, charge{Limiter: smooth, Key: all, Shadow: true}))
 	checked(t, two(f.Loader, charge{Limiter: api, Key: all, N: 4})) // the subjects may differ
@@ -216,58 +250,70 @@ func TestChoose(t *testing.T) {
 	for name, row := range map[string]struct {
 		charges []charge
 		err     error
-		want    admit.Outcome
+		want    admission.Outcome
 		is      error
 	}{
-		"right":                {[]charge{{Limiter: api, Key: byUser}}, nil, admit.Allowed, nil},
-		"not limited":          {[]charge{}, nil, admit.Allowed, nil},
-		"nil":                  {nil, nil, admit.Undecided, admit.ErrNoLimiter},
-		"no limiter":           {[]charge{{Key: all}}, nil, admit.Undecided, admit.ErrNoLimiter},
-		"no limiter in shadow": {[]charge{{Key: all, Shadow: true}}, nil, admit.Undecided, admit.ErrNoLimiter},
-		"no Ahead":             {[]charge{{Limiter: ahead["gold"], Key: all}}, nil, admit.Undecided, admit.ErrNoLimiter},
-		"an error":             {nil, unknown, admit.Undecided, unknown},
-		"GCRA in All": {[]charge{{Limiter: api, Key: all}, {Limiter: smooth, Key: all}}, nil, admit.Misconfigured,
+		"right":                {[]charge{{Limiter: api, Key: byUser}}, nil, admission.Allowed, nil},
+		"not limited":          {[]charge{}, nil, admission.Allowed, nil},
+		"nil":                  {nil, nil, admission.Undecided, admission.ErrNoLimiter},
+		"no limiter":           {[]charge{{Key: all}}, nil, admission.Undecided, admission.ErrNoLimiter},
+		"no limiter in shadow": {[]charge{{Key: all, Shadow: true}}, nil, admission.Undecided, admission.ErrNoLimiter},
+		"no Ahead": {[]charge{{Limiter: ahead["gold"], Key: all}}, nil, admission.Undecided,
+			admission.ErrNoLimiter},
+		"an error": {nil, unknown, admission.Undecided, unknown},
+		"GCRA in All": {[]charge{{Limiter: api, Key: all}, {Limiter: smooth, Key: all}}, nil, admission.Misconfigured,
 			errors.ErrUnsupported},
-		"CountIf of a GCRA": {[]charge{{Limiter: smooth, Key: all, CountIf: failed}}, nil, admit.Misconfigured,
+		"CountIf of a GCRA": {[]charge{{Limiter: smooth, Key: all, CountIf: failed}}, nil, admission.Misconfigured,
 			errors.ErrUnsupported},
-		"the zero limiter": {[]charge{{Limiter: zero["gold"], Key: all}}, nil, admit.Misconfigured, nil},
-		"the zero key":     {[]charge{{Limiter: api}}, nil, admit.NoKey, nil},
-		"a name":           {[]charge{{Limiter: api, Key: all, Name: "\x7f"}}, nil, admit.Misconfigured, nil},
+		"the zero limiter": {[]charge{{Limiter: zero["gold"], Key: all}}, nil, admission.Misconfigured, nil},
+		"a wrong key":      {[]charge{{Limiter: api, Key: all.IfEmpty(7)}}, nil, admission.Misconfigured, nil},
+		"the zero key":     {[]charge{{Limiter: api}}, nil, admission.NoKey, nil},
+		"a name":           {[]charge{{Limiter: api, Key: all, Name: "\x7f"}}, nil, admission.Misconfigured, nil},
 	} {
-		r := ask(t, checked(t, door{Limits: f.Loader, Choose: func(string) ([]charge, error) { return row.charges, row.err }}))
+		choose := func(string) ([]charge, error) { return row.charges, row.err }
+		r := ask(t, checked(t, door{Limits: f.Loader, Choose: choose}))
 		if r.Outcome != row.want || row.is != nil && !errors.Is(r.Err, row.is) ||
-			row.want != admit.Allowed && row.want != admit.NoKey && r.Err == nil {
+			row.want != admission.Allowed && row.want != admission.NoKey && r.Err == nil {
 			t.Errorf("%s: %+v", name, r)
 		}
-		if r.Denied(false) != nil || row.want == admit.Allowed && len(r.Decisions) != len(row.charges) {
+		if r.Denied(false) != nil || row.want == admission.Allowed && len(r.Decisions) != len(row.charges) {
 			t.Errorf("%s: %+v", name, r)
 		}
-		shadow := checked(t, door{Limits: f.Loader, Options: options{Shadow: true},
-			Choose: func(string) ([]charge, error) { return row.charges, row.err }})
-		wantOutcome(t, ask(t, shadow), admit.Allowed)
+		shadow := checked(t, door{Limits: f.Loader, Options: options{Shadow: true}, Choose: choose})
+		wantOutcome(t, ask(t, shadow), admission.Allowed)
+		if len(row.charges) > 0 && row.charges[0].Shadow != (name == "no limiter in shadow") {
+			t.Errorf("%s: the program's own charges are changed", name)
+		}
 	}
 	for _, o := range []options{
 		{LimiterBy: func(string) loader.Limiter { return nil }},
 		{LimiterBy: func(string) loader.Limiter { return nil }, Cost: func(string) int64 { return 1 }},
 	} {
 		r := ask(t, checked(t, door{Charges: []charge{{Limiter: api, Key: all}}, Options: o}))
-		if wantOutcome(t, r, admit.Undecided); !errors.Is(r.Err, admit.ErrNoLimiter) {
+		wantOutcome(t, r, admission.Undecided)
+		if !errors.Is(r.Err, admission.ErrNoLimiter) {
 			t.Errorf("LimiterBy returned nil: %+v", r)
 		}
 	}
 	var unmade door
-	if r := ask(t, &unmade); unmade.Check() == nil || r.Outcome != admit.Misconfigured {
+	if r := ask(t, &unmade); unmade.Check() == nil || r.Outcome != admission.Misconfigured {
 		t.Errorf("a door that nobody made: %v, %+v", unmade.Check(), r)
 	}
 	dear := checked(t, door{Charges: []charge{{Limiter: api, Key: all}}, Options: options{
-		LimiterBy: func(string) loader.Limiter { return api.With(loader.PerMinute(9)) }, Cost: func(string) int64 { return 7 }}})
+		LimiterBy: func(string) loader.Limiter { return api.With(loader.PerMinute(9)) },
+		Cost:      func(string) int64 { return 7 },
+	}})
 	if r := ask(t, dear); r.Decisions[0].Limit.Permits != 9 || r.Decisions[0].Permits != 7 {
 		t.Errorf("a plan: %+v", r)
 	}
 	free := checked(t, door{Charges: []charge{{Limiter: api, Key: all}}, Options: options{
-		Cost: func(string) int64 { return 0 }, Skip: func(user string) bool { return user == "eve" }}})
-	if r := ask(t, free); r.Outcome != admit.Allowed || r.Decisions != nil || free.Skips("ada") || !free.Skips("eve") {
-		t.Errorf("a free request: %+v", r)
+		Cost: func(string) int64 { return 0 }}})
+	closed := charge{Limiter: api.With(loader.PerMinute(0)), Key: admit.KeyOf[string]("").IfEmpty(admit.SkipEmpty)}
+	skipped := checked(t, door{Charges: []charge{closed}})
+	for name, d := range map[string]*door{"a free request": free, "an empty key that is skipped": skipped} {
+		if r := ask(t, d); r.Outcome != admission.Allowed || r.Decisions != nil {
+			t.Errorf("%s: %+v", name, r)
+		}
 	}
 }
 
@@ -286,7 +332,7 @@ func TestExceeds(t *testing.T) {
 				!errors.Is(d.Err, loader.ErrExceedsLimit) || r.RetryAfter != 0 {
 				t.Errorf("shadow %v: %+v", shadow, r)
 			}
-			if shadow == (r.Outcome == admit.Denied) || shadow == errors.Is(r.Err, loader.ErrExceedsLimit) {
+			if shadow == (r.Outcome == admission.Denied) || shadow == errors.Is(r.Err, loader.ErrExceedsLimit) {
 				t.Errorf("shadow %v: %+v", shadow, r)
 			}
 		}
@@ -297,7 +343,8 @@ func TestExceeds(t *testing.T) {
 // A caller who leaves gets everything back, and no handler.
 func TestCallerGone(t *testing.T) {
 	f := newFake(t)
-	one, two, tokens, slots := f.perMinute("one", 5), f.perMinute("two", 5), f.tokens(9), f.Concurrency("c", 1, time.Minute)
+	one, two, tokens := f.perMinute("one", 5), f.perMinute("two", 5), f.tokens(9)
+	slots := f.Concurrency("c", 1, time.Minute)
 	budget := options{Budgets: []admit.Budget[string]{{tokens, all, func(string) int64 { return 4 }}}}
 	for name, d := range map[string]door{
 		"one":    {Charges: []charge{{Limiter: one, Key: all}}},
@@ -309,23 +356,26 @@ func TestCallerGone(t *testing.T) {
 		d := checked(t, d)
 		for _, before := range []bool{true, false} {
 			ctx, leave := context.WithCancel(t.Context())
-			if f.hook = leave; before {
+			f.whenDecided(leave)
+			if before {
 				leave()
 			}
-			var a admit.Admission[int]
-			d.Admit(ctx, &a, "ada", both)
+			var a admit.Request
+			d.Decide(ctx, &a, "ada", both)
 			a.Release()
-			f.hook = func() {}
+			f.whenDecided(func() {})
 			if name != "slots" || before { // a slot that was taken has a context of its own to end
-				if wantOutcome(t, a.Result, admit.CallerGone); a.Err != nil {
+				wantOutcome(t, a.Result, admission.CallerGone)
+				if a.Err != nil {
 					t.Errorf("%s: %v", name, a.Err)
 				}
 			}
 		}
 		ctx, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
-		var a admit.Admission[int]
-		d.Admit(ctx, &a, "ada", both)
-		if wantOutcome(t, a.Result, admit.CallerGone); !errors.Is(a.Err, context.DeadlineExceeded) {
+		var a admit.Request
+		d.Decide(ctx, &a, "ada", both)
+		wantOutcome(t, a.Result, admission.CallerGone)
+		if !errors.Is(a.Err, context.DeadlineExceeded) {
 			t.Errorf("%s: past the deadline: %v", name, a.Err)
 		}
 		cancel()
@@ -336,19 +386,32 @@ func TestCallerGone(t *testing.T) {
 	wantRemaining(t, f, slots, 1)
 	// No reply comes in time, though the estimate is charged.
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-	f.hook = func() { <-ctx.Done(); time.Sleep(50 * time.Millisecond) }
-	var late admit.Admission[int]
-	checked(t, door{Options: budget}).Admit(ctx, &late, "ada", both)
-	wantOutcome(t, late.Result, admit.CallerGone)
-	f.hook = func() {}
+	f.whenDecided(func() { <-ctx.Done(); time.Sleep(50 * time.Millisecond) })
+	var late admit.Request
+	checked(t, door{Options: budget}).Decide(ctx, &late, "ada", both)
+	wantOutcome(t, late.Result, admission.CallerGone)
+	f.whenDecided(func() {})
 	cancel()
 	wantRemaining(t, f, tokens, 9)
+	patient := newFake(t, loader.Timeout(time.Minute))
+	var cut admit.Request
+	begun, answered := time.Now(), make(chan bool)
+	patient.whenDecided(func() { <-answered })
+	ctx, cancel = context.WithTimeout(t.Context(), 20*time.Millisecond)
+	checked(t, door{Charges: []charge{{Limiter: patient.perMinute("one", 5), Key: all}}}).Decide(ctx, &cut, "ada", both)
+	wantOutcome(t, cut.Result, admission.CallerGone)
+	if took := time.Since(begun); took > 30*time.Second {
+		t.Errorf("a decision took %v, past the deadline", took)
+	}
+	cancel()
+	close(answered)
 	tried := checked(t, door{Charges: []charge{{Limiter: one, Key: all}}, Options: options{Shadow: true}})
 	ctx, leave := context.WithCancel(t.Context())
-	f.hook = leave
-	var a admit.Admission[int]
-	tried.Admit(ctx, &a, "ada", both)
-	if wantOutcome(t, a.Result, admit.Allowed); a.Decisions[0].Err != nil {
+	f.whenDecided(leave)
+	var a admit.Request
+	tried.Decide(ctx, &a, "ada", both)
+	wantOutcome(t, a.Result, admission.Allowed)
+	if a.Decisions[0].Err != nil {
 		t.Errorf("in shadow: %+v", a.Result)
 	}
 }
@@ -366,14 +429,15 @@ func TestShadow(t *testing.T) {
 		if got := r.Denied(true); !cmp.Equal(got, want) || r.Decided().Policy != "enforced" {
 			t.Errorf("request %d would have been denied by %q, want %q; decided by %+v", i, got, want, r.Decided())
 		}
-		wantOutcome(t, r, map[bool]admit.Outcome{true: admit.Allowed, false: admit.Denied}[i < 3])
+		wantOutcome(t, r, map[bool]admission.Outcome{true: admission.Allowed, false: admission.Denied}[i < 3])
 	}
 	wantRemaining(t, f, smooth, 3)
 	f.Close()
 	down := checked(t, door{Limits: f.Loader, Charges: []charge{{Limiter: one, Key: all}, {Limiter: smooth, Key: all}},
 		Options: options{Shadow: true, Slots: []admit.Slots[string]{{f.Concurrency("c", 1, time.Minute), all}}}})
-	if r := ask(t, down); r.Outcome != admit.Allowed || len(r.Decisions) != 3 || r.Denied(true) != nil ||
-		slices.ContainsFunc(r.Decisions, func(d admit.Decision) bool { return d.Err == nil || !d.Shadow }) {
+	r := ask(t, down)
+	if r.Outcome != admission.Allowed || r.Err != nil || len(r.Decisions) != 3 || r.Denied(true) != nil ||
+		slices.ContainsFunc(r.Decisions, func(d admission.Decision) bool { return d.Err == nil || !d.Shadow }) {
 		t.Errorf("without Redis: %+v", r)
 	}
 }
@@ -383,20 +447,21 @@ func TestAllOrNone(t *testing.T) {
 	f := newFake(t, loader.Timeout(time.Minute))
 	address, account := f.perMinute("address", 3), f.perMinute("account", 1)
 	d := checked(t, door{Limits: f.Loader, Charges: []charge{{Limiter: address, Key: all}, {Limiter: account, Key: all}}})
-	if r := ask(t, d); r.Outcome != admit.Allowed || r.Decided().Policy != "account" || len(r.Decisions) != 2 {
+	if r := ask(t, d); r.Outcome != admission.Allowed || r.Decided().Policy != "account" || len(r.Decisions) != 2 {
 		t.Errorf("%+v", r)
 	}
-	if r := ask(t, d); r.Outcome != admit.Denied || !cmp.Equal(r.Denied(false), []string{"account"}) ||
+	if r := ask(t, d); r.Outcome != admission.Denied || !cmp.Equal(r.Denied(false), []string{"account"}) ||
 		r.RetryAfter != time.Minute {
 		t.Errorf("%+v", r)
 	}
 	wantRemaining(t, f, address, 2)
 	f.Close()
-	if r := ask(t, d); r.Outcome != admit.Undecided || r.Err == nil || len(r.Decisions) > 0 || r.Degraded {
+	if r := ask(t, d); r.Outcome != admission.Undecided || r.Err == nil || len(r.Decisions) > 0 || r.Degraded {
 		t.Errorf("without Redis: %+v", r)
 	}
-	open := checked(t, door{Charges: []charge{{Limiter: f.ListLog("open", loader.PerMinute(1), loader.FailOpen()), Key: all}}})
-	if r := ask(t, open); r.Outcome != admit.Allowed || !r.Degraded || r.Cause == nil {
+	open := f.ListLog("open", loader.PerMinute(1), loader.FailOpen())
+	r := ask(t, checked(t, door{Charges: []charge{{Limiter: open, Key: all}}}))
+	if r.Outcome != admission.Allowed || !r.Degraded || r.Cause == nil {
 		t.Errorf("FailOpen: %+v", r)
 	}
 }
@@ -404,20 +469,22 @@ func TestAllOrNone(t *testing.T) {
 // Slots are taken last; who gets none is charged nothing; those that were taken are released whatever happens.
 func TestSlots(t *testing.T) {
 	f := newFake(t)
-	api, each, whole := f.perMinute("api", 5), f.Concurrency("each", 5, time.Minute), f.Concurrency("whole", 1, time.Minute)
+	api := f.perMinute("api", 5)
+	each, whole := f.Concurrency("each", 5, time.Minute), f.Concurrency("whole", 1, time.Minute)
 	slots := options{Slots: []admit.Slots[string]{{each, all}, {whole, all}}}
 	d := checked(t, door{Charges: []charge{{Limiter: api, Key: all}}, Options: slots})
-	var first admit.Admission[int]
-	d.Admit(t.Context(), &first, "ada", both)
-	wantOutcome(t, first.Result, admit.Allowed)
+	var first admit.Request
+	d.Decide(t.Context(), &first, "ada", both)
+	wantOutcome(t, first.Result, admission.Allowed)
 	r := ask(t, d)
-	if wantOutcome(t, r, admit.Denied); r.RetryAfter != time.Second || !cmp.Equal(r.Denied(false), []string{"whole"}) {
+	wantOutcome(t, r, admission.Denied)
+	if r.RetryAfter != time.Second || !cmp.Equal(r.Denied(false), []string{"whole"}) {
 		t.Errorf("no slot: %+v", r)
 	}
 	wantRemaining(t, f, api, 4)
 	wantRemaining(t, f, each, 4)
 	slots.Shadow = true
-	wantOutcome(t, ask(t, checked(t, door{Options: slots})), admit.Allowed)
+	wantOutcome(t, ask(t, checked(t, door{Options: slots})), admission.Allowed)
 	release := first.TakeOver()
 	first.Release()
 	wantRemaining(t, f, whole, 0)
@@ -427,11 +494,11 @@ func TestSlots(t *testing.T) {
 		t.Error("the context goes on after the slot")
 	}
 	closed := options{Slots: []admit.Slots[string]{{f.Concurrency("closed", 0, time.Minute), all}}}
-	if r := ask(t, checked(t, door{Options: closed})); r.Outcome != admit.Denied || r.RetryAfter != 0 {
+	if r := ask(t, checked(t, door{Options: closed})); r.Outcome != admission.Denied || r.RetryAfter != 0 {
 		t.Errorf("n is 0: %+v", r)
 	}
-	for choice, want := range map[admit.Empty]admit.Outcome{
-		admit.RefuseEmpty: admit.NoKey, admit.SkipEmpty: admit.Allowed, admit.ShareEmpty: admit.Denied,
+	for choice, want := range map[admit.Empty]admission.Outcome{
+		admit.RefuseEmpty: admission.NoKey, admit.SkipEmpty: admission.Allowed, admit.ShareEmpty: admission.Denied,
 	} {
 		closed.Slots[0].Key = admit.KeyOf[string]("").IfEmpty(choice)
 		wantOutcome(t, ask(t, checked(t, door{Options: closed})), want)
@@ -447,7 +514,7 @@ func TestBudget(t *testing.T) {
 	f := newFake(t)
 	tokens, api := f.tokens(10), f.perMinute("api", 5)
 	for name, row := range map[string]struct {
-		said      []int64
+		settled   []int64
 		remaining int64
 	}{
 		"nothing said": {nil, 6}, "more": {[]int64{1, 7}, 3}, "less": {[]int64{1}, 9}, "nothing used": {[]int64{0}, 10},
@@ -455,20 +522,22 @@ func TestBudget(t *testing.T) {
 		f.FlushAll()
 		d := checked(t, door{Charges: []charge{{Limiter: api, Key: all}}, Options: options{
 			Budgets: []admit.Budget[string]{{tokens, all, func(string) int64 { return 4 }}}}})
-		var a admit.Admission[int]
-		d.Admit(t.Context(), &a, "ada", both)
-		wantOutcome(t, a.Result, admit.Allowed)
+		var a admit.Request
+		d.Decide(t.Context(), &a, "ada", both)
+		wantOutcome(t, a.Result, admission.Allowed)
 		wantRemaining(t, f, tokens, 6)
-		for _, n := range row.said {
+		for _, n := range row.settled {
 			admit.Settle(a.Context(), n)
 		}
 		a.Release()
 		a.Release()
-		if t.Run(name, func(t *testing.T) { wantRemaining(t, f, tokens, row.remaining) }); name != "more" {
+		t.Run(name, func(t *testing.T) { wantRemaining(t, f, tokens, row.remaining) })
+		if name != "more" {
 			continue
 		}
 		r := ask(t, d)
-		if wantOutcome(t, r, admit.Denied); r.RetryAfter == 0 || !cmp.Equal(r.Denied(false), []string{"tokens"}) {
+		wantOutcome(t, r, admission.Denied)
+		if r.RetryAfter == 0 || !cmp.Equal(r.Denied(false), []string{"tokens"}) {
 			t.Errorf("denied: %+v", r)
 		}
 		wantRemaining(t, f, api, 4)
@@ -477,11 +546,23 @@ func TestBudget(t *testing.T) {
 	refused := checked(t, door{Options: options{
 		Budgets: []admit.Budget[string]{{tokens, all, func(string) int64 { return 4 }}},
 		Slots:   []admit.Slots[string]{{f.Concurrency("closed", 0, time.Minute), all}}}})
-	wantOutcome(t, ask(t, refused), admit.Denied)
+	wantOutcome(t, ask(t, refused), admission.Denied)
 	wantRemaining(t, f, tokens, 10)
+	var outage admit.Request
+	checked(t, door{Options: options{Budgets: []admit.Budget[string]{{tokens, all, func(string) int64 { return 9 }}}}}).
+		Decide(t.Context(), &outage, "ada", both)
+	f.SetError("LOADING")
+	admit.Settle(outage.Context(), 1)
+	outage.Release()
+	f.SetError("")
+	if err := f.Flush(t.Context()); err != nil {
+		t.Error(err)
+	}
+	wantRemaining(t, f, tokens, 9)
 	huge := checked(t, door{Options: options{Budgets: []admit.Budget[string]{{tokens, all,
 		func(string) int64 { return 11 }}, {tokens, all, func(string) int64 { return 0 }}}}})
-	if r := ask(t, huge); r.Outcome != admit.Denied || !errors.Is(r.Err, loader.ErrExceedsLimit) || len(r.Decisions) != 1 {
+	r := ask(t, huge)
+	if r.Outcome != admission.Denied || !errors.Is(r.Err, loader.ErrExceedsLimit) || len(r.Decisions) != 1 {
 		t.Errorf("an estimate above the limit: %+v", r)
 	}
 	admit.Settle(t.Context(), 1) // outside a request it does nothing
@@ -494,9 +575,10 @@ func TestDegradedBudget(t *testing.T) {
 	d := checked(t, door{Options: options{
 		Budgets: []admit.Budget[string]{{tokens, all, func(string) int64 { return 4 }}}}})
 	f.SetError("LOADING")
-	var a admit.Admission[int]
-	d.Admit(t.Context(), &a, "ada", both)
-	if wantOutcome(t, a.Result, admit.Allowed); !a.Degraded {
+	var a admit.Request
+	d.Decide(t.Context(), &a, "ada", both)
+	wantOutcome(t, a.Result, admission.Allowed)
+	if !a.Degraded {
 		t.Errorf("%+v", a.Result)
 	}
 	f.SetError("")
@@ -520,39 +602,41 @@ func TestWait(t *testing.T) {
 	closed := f.ListLog("closed", loader.Limit{Window: time.Minute})
 	for name, row := range map[string]struct {
 		door
-		first, second admit.Outcome
+		first, second admission.Outcome
 		retry         time.Duration
 		late          bool // Err is context.DeadlineExceeded
 	}{
-		"one":         {charges(one), admit.Allowed, admit.Denied, time.Minute, true},
-		"several":     {charges(two, f.perMinute("three", 9)), admit.Allowed, admit.Denied, time.Minute, true},
-		"MaxWait":     {slow, admit.Allowed, admit.Denied, time.Minute, false},
-		"0":           {charges(closed), admit.Denied, admit.Denied, 0, false},
-		"0 of others": {charges(closed, f.perMinute("four", 9)), admit.Denied, admit.Denied, 0, false},
+		"one":         {charges(one), admission.Allowed, admission.Denied, time.Minute, true},
+		"several":     {charges(two, f.perMinute("three", 9)), admission.Allowed, admission.Denied, time.Minute, true},
+		"MaxWait":     {slow, admission.Allowed, admission.Denied, time.Minute, false},
+		"0":           {charges(closed), admission.Denied, admission.Denied, 0, false},
+		"0 of others": {charges(closed, f.perMinute("four", 9)), admission.Denied, admission.Denied, 0, false},
 	} {
 		d := checked(t, row.door)
-		for i, want := range []admit.Outcome{row.first, row.second} {
+		for i, want := range []admission.Outcome{row.first, row.second} {
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-			var a admit.Admission[int]
-			d.Admit(ctx, &a, "ada", both|admit.Waiting)
+			var a admit.Request
+			d.Decide(ctx, &a, "ada", both|admit.Waiting)
 			cancel()
-			if a.Release(); a.Outcome != want || want == admit.Denied && (a.RetryAfter != row.retry ||
+			a.Release()
+			if a.Outcome != want || want == admission.Denied && (a.RetryAfter != row.retry ||
 				errors.Is(a.Err, context.DeadlineExceeded) != row.late || len(a.Denied(false)) != 1) {
 				t.Errorf("%s, call %d: %+v", name, i, a.Result)
 			}
 		}
 	}
 	var unmade door
-	if r := ask(t, &unmade); unmade.Check() == nil || r.Outcome != admit.Misconfigured {
+	if r := ask(t, &unmade); unmade.Check() == nil || r.Outcome != admission.Misconfigured {
 		t.Errorf("a door that nobody made: %v, %+v", unmade.Check(), r)
 	}
 	dear := checked(t, door{Charges: []charge{{Limiter: f.perMinute("dear", 1), Key: all}},
 		Options: options{Cost: func(string) int64 { return 2 }}})
 	counted := checked(t, door{Charges: []charge{{Limiter: one, Key: all, CountIf: failed}}})
-	for d, want := range map[*door]admit.Outcome{dear: admit.Denied, counted: admit.Misconfigured} {
-		var a admit.Admission[int]
-		d.Admit(t.Context(), &a, "ada", both|admit.Waiting)
-		if wantOutcome(t, a.Result, want); a.Err == nil {
+	for d, want := range map[*door]admission.Outcome{dear: admission.Denied, counted: admission.Misconfigured} {
+		var a admit.Request
+		d.Decide(t.Context(), &a, "ada", both|admit.Waiting)
+		wantOutcome(t, a.Result, want)
+		if a.Err == nil || want == admission.Denied && a.Decisions[0].Wait != loader.Never {
 			t.Errorf("%+v", a.Result)
 		}
 	}
@@ -561,19 +645,20 @@ func TestWait(t *testing.T) {
 // Outcomes and results are written without subjects.
 func TestLogValue(t *testing.T) {
 	never := loader.Decision{Wait: loader.Never}
-	for want, r := range map[string]admit.Result{
-		"[outcome=allowed shadow_denied=new]": {Decisions: []admit.Decision{{Decision: never, Policy: "new", Subject: "ada",
-			Shadow: true}}},
-		"[outcome=denied denied=a,b retry_after=1m0s]": {Outcome: admit.Denied, RetryAfter: time.Minute,
-			Decisions: []admit.Decision{{Policy: "a"}, {Policy: "b"}, {Decision: loader.Decision{Granted: true}}}},
-		"[outcome=undecided degraded=down error=late]": {Outcome: admit.Undecided, Degraded: true,
+	for want, r := range map[string]admission.Result{
+		"[outcome=allowed shadow_denied=new]": {Decisions: []admission.Decision{
+			{Decision: never, Policy: "new", Subject: "ada", Shadow: true}}},
+		"[outcome=denied denied=a,b retry_after=1m0s]": {Outcome: admission.Denied, RetryAfter: time.Minute,
+			Decisions: []admission.Decision{{Policy: "a"}, {Policy: "b"}, {Decision: loader.Decision{Granted: true}}}},
+		"[outcome=undecided degraded=down error=late]": {Outcome: admission.Undecided, Degraded: true,
 			Cause: errors.New("down"), Err: errors.New("late")},
 	} {
 		if got := fmt.Sprint(slog.AnyValue(r).Resolve()); got != want {
 			t.Errorf("logged %s, want %s", got, want)
 		}
 	}
-	if got := fmt.Sprint(admit.NoKey, admit.CallerGone, admit.Outcome(99)); got != "no key caller gone unknown" {
+	got := fmt.Sprint(admission.NoKey, admission.CallerGone, admission.Outcome(99))
+	if got != "no key caller gone unknown" {
 		t.Error(got)
 	}
 }

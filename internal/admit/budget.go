@@ -3,17 +3,17 @@ package admit
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"sync/atomic"
 
+	"github.com/sluice-redis/sluice/admission"
 	"github.com/sluice-redis/sluice/loader"
 )
 
-// reservation is an estimate that a budget has granted.
-type reservation struct {
-	Estimate
-	id      string
-	isKnown bool // to Redis; not if a policy granted it, or no reply came
+// Estimate asks a budget for a reservation.
+type Estimate struct {
+	Budget  loader.Budget
+	Subject string
+	N       int64
 }
 
 // usage is the key of what a request has used, and that itself.
@@ -26,56 +26,42 @@ func Settle(ctx context.Context, actual int64) {
 	}
 }
 
-// said returns what the handler has said.
-func (a *Admission[O]) said() (actual int64, ok bool) {
-	used, _ := a.ctx.Value(usage{}).(*atomic.Pointer[int64])
-	if used == nil || used.Load() == nil {
-		return 0, false
+// settleUsed settles reservations by what the handler has said, if it has.
+func (q *Request) settleUsed(reserved []*loader.Reserved) {
+	used := q.ctx.Value(usage{}).(*atomic.Pointer[int64]).Load()
+	if used != nil {
+		settle(reserved, *used)
 	}
-	return *used.Load(), true
 }
 
 // reserve reserves the estimates of a request.
-func (a *Admission[O]) reserve() {
-	if len(a.request.Budgets) > 0 {
-		a.ctx = context.WithValue(a.ctx, usage{}, &atomic.Pointer[int64]{})
-	}
-	for _, e := range a.request.Budgets {
-		if a.Outcome != Allowed || a.gone() {
+func (q *Request) reserve() {
+	q.ctx = context.WithValue(q.ctx, usage{}, &atomic.Pointer[int64]{})
+	for _, e := range q.Budgets {
+		if q.Outcome != admission.Allowed || q.isGone() {
 			return
 		}
-		id := rand.Text()
-		d, err := e.Budget.Reserve(kept{a.ctx}, e.Subject, id, e.N)
-		a.note(Decision{Decision: d, Policy: NameOf(e.Budget), Subject: e.Subject, Err: err})
-		if d.Granted || errors.Is(err, loader.ErrOutcomeUnknown) {
-			a.reserved = append(a.reserved, reservation{e, id, err == nil && !d.Degraded})
-		}
-		a.judge(d, err)
+		r, err := e.Budget.Reserved(lasting(q.ctx), e.Subject, rand.Text(), e.N)
+		q.note(Decision{Decision: r.Decision, Policy: NameOf(e.Budget), Subject: e.Subject, Err: err})
+		q.reserved = append(q.reserved, r)
+		q.judge(r.Decision, err)
 	}
-	if len(a.request.Budgets) > 0 {
-		a.gone()
-	}
+	q.isGone()
 }
 
-// settle settles the budgets, once, if there is an actual cost.
-func (a *Admission[O]) settle(cost func() (actual int64, ok bool)) {
-	a.mu.Lock()
-	reserved := a.reserved
-	a.reserved = nil
-	a.mu.Unlock()
-	if len(reserved) == 0 {
-		return
-	}
-	actual, ok := cost()
-	if !ok {
-		return
-	}
-	ctx := context.WithoutCancel(a.ctx)
+// takeReserved returns the reservations, which are settled once.
+func (q *Request) takeReserved() []*loader.Reserved {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	reserved := q.reserved
+	q.reserved = nil
+	return reserved
+}
+
+// settle settles reservations. It goes on in the background while Redis is down.
+func settle(reserved []*loader.Reserved, actual int64) {
 	for _, r := range reserved {
-		if r.isKnown {
-			_ = r.Budget.Settle(ctx, r.Subject, r.id, actual) // the loader's observer is told of failures
-		} else {
-			_ = r.Budget.Charge(ctx, r.Subject, r.id, actual) // and an estimate that comes later is refused
-		}
+		r.Used = actual
+		_ = r.Settle() // the loader's observer is told
 	}
 }

@@ -1,20 +1,23 @@
-// Package admit decides whether a request may go on: it is the part that all middleware of this project has in common.
-// A door (httplimit, grpclimit, policy) says which limiters are asked about which subjects, and writes the answer in
-// its protocol: status, headers, details. [Door] does both for a program's options, [Admission.Decide] for subjects
-// that are known already:
+// Package admit decides whether a request may go on: it is the part that all doors of this project have in common. A
+// door (httplimit, grpclimit, policy, sluiced) says which limiters are asked about which subjects, and writes the
+// answer in its protocol: status, headers, details. [Door] makes the charges of a program's options; where subjects
+// are known already, a door fills in a [Request]:
 //
-//	var a admit.Admission[int] // int: what the result of a request is, here an HTTP status
-//	defer a.Release()
-//	a.Decide(ctx, admit.Request[int]{Limits: limits, Asks: asks})
-//	if a.Outcome != admit.Allowed {
-//		return refusal(a.Result)
+//	q := admit.Request{Limits: limits, Charges: charges}
+//	defer q.Release()
+//	q.Decide(ctx)
+//	if q.Outcome != admission.Allowed {
+//		return refusal(q.Result)
 //	}
-//	err := handler(a.Context())
-//	_ = a.Finish(context.WithoutCancel(ctx), statusOf(err))
+//	err := handler(q.Context())
+//	_ = q.Finish(context.WithoutCancel(ctx), statusOf(err))
+//
+// Read door.go, which finds the charges; request.go, the way of a request; together.go, several limiters at once; then
+// slot.go, budget.go and wait.go.
 //
 // # Rules
 //
-// They are the same in all doors.
+// All doors have the same rules.
 //
 //   - Enforced limiters are asked together, all or none, in one round trip; one limiter by itself needs no more than
 //     the interface. Then estimates of budgets are reserved, limiters in shadow are asked, and slots are taken. A
@@ -28,17 +31,19 @@
 //   - A caller who leaves does not stop a decision, so that what was charged is known and given back. The outcome is
 //     CallerGone, also if the deadline of the context passed; Err is then context.DeadlineExceeded.
 //   - A cost above the limit is a denial without RetryAfter. Result.Err and Decision.Err are loader.ErrExceedsLimit.
-//   - No limiter (nil) is no decision: Undecided, and Err is ErrNoLimiter. A cost of 0, or charges that are empty but
-//     not nil, say that the request is not limited.
+//   - No limiter (nil) is no decision: Undecided, and Err is admission.ErrNoLimiter. A cost of 0, or charges that are
+//     empty but not nil, say that the request is not limited.
 //   - A request in shadow is never refused, unless Check would have said that the program is wrong.
 //   - Check finds what is wrong at start: no charges, a nil limiter, wrong limits and keys, limiters that cannot be
 //     asked together or that another Loader made, CountIf where nothing can be given back, a name that is not printable
 //     ASCII.
+//   - A look charges nothing and denies if no permit is left; a report is charged whatever the limit says. A quota
+//     denies only if all quotas of the request do. These are asked by themselves, at the same time as the others.
 //   - Observers add up: all of them are told.
-//   - A result is degraded if the policy of a limiter that is enforced decided.
+//   - A result is degraded if the fallback of a limiter that is enforced decided.
 //   - Of several denials the one with the longest wait decides, of grants the one with the fewest permits remaining.
 //
-// A new door fills in a [Door], calls Init once, and for each request Skips, Admit and, after the handler, Finish and
+// A new door fills in a [Door], calls Init once, and for each request Decide and, after the handler, Finish and
 // Release: httplimit/middleware.go shows it in forty lines. The door's own are RetryAfter in the units and with the
 // jitter of its protocol, observers, and how much of Err a client may see. A cost that a client chooses is checked by
 // the door: 0 is not limited, and below 0 is a wrong program.

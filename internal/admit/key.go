@@ -1,11 +1,10 @@
 package admit
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"unicode/utf8"
-
-	"github.com/sluice-redis/sluice/internal/subjects"
 )
 
 // Key makes the subject of a limiter from a request of type R. The zero Key has no value for any request.
@@ -18,6 +17,7 @@ type Key[R any] struct {
 type keyPart[R any] struct {
 	known   string // if value is nil
 	value   func(R) string
+	fault   func(R) error // why it is not the request's that a value is empty; nil: it always is
 	ifEmpty Empty
 }
 
@@ -37,6 +37,13 @@ func KeyBy[R any](value func(R) string) Key[R] {
 		return WrongKey[R](errors.New("KeyBy: the function is nil"))
 	}
 	return Key[R]{parts: []keyPart[R]{{value: value}}}
+}
+
+// KeyByConnection counts by a value of the connection. Its error is why the server, not the request, is to be mended.
+func KeyByConnection[R any](find func(R) (string, error)) Key[R] {
+	value := func(r R) string { text, _ := find(r); return text }
+	fault := func(r R) error { _, err := find(r); return err }
+	return Key[R]{parts: []keyPart[R]{{value: value, fault: fault}}}
 }
 
 // WrongKey is a key with which no request goes on.
@@ -81,6 +88,16 @@ func (k Key[R]) Check() error {
 	return k.err
 }
 
+// faultOf returns why a request without a value is refused, if that is not the request's fault.
+func (k Key[R]) faultOf(r R) (err error) {
+	for _, part := range k.parts {
+		if part.fault != nil && part.ifEmpty == RefuseEmpty {
+			err = cmp.Or(err, part.fault(r))
+		}
+	}
+	return err
+}
+
 // Subject returns the subject for a request. If the request is not to be counted, or is to be refused, the subject is
 // "" and choice says which: SkipEmpty or RefuseEmpty.
 func (k Key[R]) Subject(r R) (subject string, choice Empty) {
@@ -102,5 +119,5 @@ func (k Key[R]) Subject(r R) (subject string, choice Empty) {
 	if choice != ShareEmpty {
 		return "", choice
 	}
-	return subjects.Join(values...), ShareEmpty
+	return Subject(values...), ShareEmpty
 }

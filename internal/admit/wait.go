@@ -13,68 +13,67 @@ const maxJitter = 10 * time.Millisecond
 
 // wait waits until all limiters have granted. One limiter waits in its own order; several are asked again when the
 // permits come free.
-func (a *Admission[O]) wait() {
-	switch enforced := a.asked[:a.enforced]; len(enforced) {
+func (q *Request) wait() {
+	switch len(q.enforced) {
 	case 0:
 	case 1:
-		q := &enforced[0]
-		if err := q.Limiter.WaitN(a.ctx, q.Subject, q.N); errors.Is(err, loader.ErrExceedsLimit) {
-			q.answer(loader.Decision{}, err)
-			a.fail(err)
+		c := q.enforced[0]
+		err := c.Limiter.WaitN(q.ctx, c.Subject, c.sum)
+		if errors.Is(err, loader.ErrExceedsLimit) {
+			c.answer(loader.Decision{}, err)
+			q.fail(err)
 		} else if err != nil {
-			a.failWait(err, Decision{Policy: q.Name, Subject: q.Subject}, 0)
+			q.failWait(err, Decision{Policy: c.Name, Subject: c.Subject}, 0)
 		}
 	default:
-		a.waitForAll()
+		q.waitForAll()
 	}
 }
 
-func (a *Admission[O]) waitForAll() {
+func (q *Request) waitForAll() {
 	for {
-		d, err := a.askAll(a.ctx)
+		d, err := q.askAll(q.ctx)
 		if d.Granted || err != nil {
-			a.judge(d, err)
+			q.judge(d, err)
 			return
 		}
-		deadline, bounded := a.ctx.Deadline()
+		deadline, bounded := q.ctx.Deadline()
 		if d.Wait == loader.Never || bounded && time.Until(deadline) < d.Wait {
-			a.judge(d, nil)
-			a.Err = &loader.WaitError{Limiter: "All", Permits: 1, Wait: d.Wait, Deadline: deadline}
+			q.judge(d, nil)
+			q.Err = &loader.WaitError{Limiter: "All", Permits: 1, Wait: d.Wait, Deadline: deadline}
 			return
 		}
 		select {
 		case <-time.After(d.Wait + rand.N(maxJitter)):
-		case <-a.ctx.Done():
-			a.fail(a.ctx.Err())
+		case <-q.ctx.Done():
+			q.fail(q.ctx.Err())
 			return
 		}
 	}
 }
 
-func (a *Admission[O]) waitForSlot(hold Hold) {
-	slot, err := hold.Limiter.Acquire(a.ctx, hold.Subject)
+func (q *Request) waitForSlot(hold Hold) {
+	slot, err := hold.Limiter.Acquire(q.ctx, hold.Subject)
 	if err != nil {
-		a.failWait(err, Decision{Policy: NameOf(hold.Limiter), Subject: hold.Subject, Slot: true}, slotRetry)
+		q.failWait(err, Decision{Policy: NameOf(hold.Limiter), Subject: hold.Subject, Slot: true}, slotRetry)
 		return
 	}
-	a.hold(slot)
+	q.hold(slot)
 }
 
 // failWait refuses a request that did not get what it waited for. If it would have had to wait too long, that is a
 // denial, and Err is the *loader.WaitError, which is context.DeadlineExceeded if the deadline is too early.
-func (a *Admission[O]) failWait(err error, d Decision, retry time.Duration) {
+func (q *Request) failWait(err error, d Decision, retry time.Duration) {
 	wait, tooLong := errors.AsType[*loader.WaitError](err)
-	if !tooLong || a.ctx.Err() != nil {
-		a.fail(err)
+	if !tooLong || q.ctx.Err() != nil {
+		q.fail(err)
 		return
 	}
 	if wait.Wait > 0 {
 		retry = wait.Wait
 	}
-	if d.Wait = loader.Never; retry < loader.Never {
-		d.Wait = retry
-	}
-	a.note(d)
-	a.judge(d.Decision, nil)
-	a.Err = err
+	d.Wait = min(retry, loader.Never)
+	q.note(d)
+	q.judge(d.Decision, nil)
+	q.Err = err
 }

@@ -1,3 +1,5 @@
+//go:build !ahead_faults
+
 // Package ahead is the rule by which a process grants permits ahead of Redis. docs/guarantees.md says what it bounds,
 // and why.
 package ahead
@@ -45,3 +47,7 @@ func (a *Account) Answered(remaining int64) { a.InFlight, a.Remaining = 0, remai
 
 // Lost says that what was on its way has no answer. It is unsent again: Redis may count it twice.
 func (a *Account) Lost() { a.Unsent, a.InFlight = a.Unsent+a.InFlight, 0 }
+
+// Denied returns how many permits a denied question for so many says are denied: a report asks for none, and one more
+// would be denied.
+func Denied(permits int64) int64 { return max(permits, 1) }

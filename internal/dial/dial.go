@@ -4,14 +4,11 @@ package dial
 
 import (
 	"cmp"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"flag"
 	"fmt"
 	"net"
 	"net/url"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -21,7 +18,7 @@ import (
 )
 
 // Flags are the flags that name a deployment.
-type Flags struct{ Redis, Cluster, Sentinel, CA string }
+type Flags struct{ Redis, Cluster, Sentinel, CA, Cert, Key string }
 
 // Register adds the flags to a flag set.
 func (f *Flags) Register(flags *flag.FlagSet) {
@@ -29,6 +26,8 @@ func (f *Flags) Register(flags *flag.FlagSet) {
 	flags.StringVar(&f.Cluster, "cluster", "", "")
 	flags.StringVar(&f.Sentinel, "sentinel", "", "")
 	flags.StringVar(&f.CA, "redis-ca", "", "")
+	flags.StringVar(&f.Cert, "redis-cert", "", "")
+	flags.StringVar(&f.Key, "redis-key", "", "")
 }
 
 // Target is a Redis deployment and how to connect to it.
@@ -54,20 +53,11 @@ func usagef(format string, args ...any) error { return &UsageError{fmt.Sprintf(f
 // come from REDISCLI_AUTH and SENTINEL_AUTH. Its error is a *UsageError.
 func Find(f Flags, getenv func(string) string) (Target, error) {
 	t, err := environment(getenv).find(f)
-	if err != nil || f.CA == "" {
-		return t, err
+	if err == nil {
+		err = f.secure(t.Options.TLSConfig)
 	}
-	config := t.Options.TLSConfig
-	if config == nil {
-		return Target{}, usagef("--redis-ca wants a Redis with TLS: rediss://host:port")
-	}
-	config.RootCAs, config.MinVersion = x509.NewCertPool(), tls.VersionTLS12
-	pem, err := os.ReadFile(f.CA)
 	if err != nil {
-		return Target{}, usagef("--redis-ca: %v", errors.Unwrap(err)) // without the path
-	}
-	if !config.RootCAs.AppendCertsFromPEM(pem) {
-		return Target{}, usagef("--redis-ca: the file has no certificate in PEM")
+		return Target{}, err
 	}
 	return t, nil
 }
@@ -297,8 +287,9 @@ func (t Target) failoverClient() *redis.Client {
 	rdb := redis.NewFailoverClient(&redis.FailoverOptions{
 		MasterName: t.Master, SentinelAddrs: t.Addrs, SentinelPassword: t.SentinelAuth,
 		Username: o.Username, Password: o.Password, DB: o.DB, TLSConfig: o.TLSConfig,
-		DisableIdentity: true,
-		DialTimeout:     o.DialTimeout, DialerRetries: o.DialerRetries, ContextTimeoutEnabled: true,
+		CredentialsProviderContext: o.CredentialsProviderContext,
+		DisableIdentity:            true,
+		DialTimeout:                o.DialTimeout, DialerRetries: o.DialerRetries, ContextTimeoutEnabled: true,
 	})
 	rdb.AddHook(AuthHook{})
 	return rdb

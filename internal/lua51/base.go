@@ -1,8 +1,6 @@
 package lua51
 
 import (
-	"errors"
-	"fmt"
 	"strings"
 
 	lua "github.com/yuin/gopher-lua"
@@ -12,28 +10,28 @@ import (
 func (lib *library) baseFunctions() map[string]function {
 	return map[string]function{
 		"__redis__err__handler": refused("__redis__err__handler"),
+		"collectgarbage":        refused("collectgarbage"),
+		"gcinfo":                refused("gcinfo"),
+		"load":                  refused("load"),
+		"loadstring":            refused("loadstring"),
 
-		"assert":         baseAssert,
-		"collectgarbage": baseCollectGarbage,
-		"error":          baseError,
-		"gcinfo":         refused("gcinfo"),
-		"getmetatable":   lib.baseGetMetatable,
-		"ipairs":         baseIpairs,
-		"load":           baseLoad,
-		"loadstring":     baseLoadString,
-		"next":           baseNext,
-		"pairs":          basePairs,
-		"pcall":          basePcall,
-		"rawequal":       func(c call) int { return c.push(lua.LBool(c.RawEqual(c.any(1), c.any(2)))) },
-		"rawget":         func(c call) int { return c.push(c.table(1).RawGet(c.any(2))) },
-		"rawset":         baseRawSet,
-		"select":         baseSelect,
-		"setmetatable":   baseSetMetatable,
-		"tonumber":       baseToNumber,
-		"tostring":       baseToString,
-		"type":           func(c call) int { return c.push(lua.LString(c.any(1).Type().String())) },
-		"unpack":         baseUnpack,
-		"xpcall":         baseXpcall,
+		"assert":       baseAssert,
+		"error":        baseError,
+		"getmetatable": lib.baseGetMetatable,
+		"ipairs":       baseIpairs,
+		"next":         baseNext,
+		"pairs":        basePairs,
+		"pcall":        basePcall,
+		"rawequal":     func(c call) int { return c.push(lua.LBool(c.RawEqual(c.any(1), c.any(2)))) },
+		"rawget":       func(c call) int { return c.push(c.table(1).RawGet(c.any(2))) },
+		"rawset":       baseRawSet,
+		"select":       baseSelect,
+		"setmetatable": baseSetMetatable,
+		"tonumber":     baseToNumber,
+		"tostring":     baseToString,
+		"type":         func(c call) int { return c.push(lua.LString(c.any(1).Type().String())) },
+		"unpack":       baseUnpack,
+		"xpcall":       baseXpcall,
 	}
 }
 
@@ -42,20 +40,6 @@ func baseAssert(c call) int {
 		c.fail("%s", c.optStr(2, "assertion failed!"))
 	}
 	return c.GetTop()
-}
-
-// baseCollectGarbage does nothing: memory is the Go runtime's affair. What tells of it is refused.
-func baseCollectGarbage(c call) int {
-	option := c.optStr(1, "collect")
-	switch option {
-	case "collect", "stop", "restart":
-		c.optInt(2, 0)
-		return c.push(lua.LNumber(0))
-	case "count", "step", "setpause", "setstepmul": // of memory
-		c.unsupported(`collectgarbage("` + option + `")`)
-	}
-	c.argError(1, "invalid option '"+cString(option)+"'")
-	return 0
 }
 
 func baseError(c call) int {
@@ -211,64 +195,4 @@ func baseUnpack(c call) int {
 		c.Push(t.RawGet(lua.LNumber(i)))
 	}
 	return to - from + 1
-}
-
-func baseLoadString(c call) int {
-	source := c.str(1)
-	return c.load(source, c.optStr(2, source))
-}
-
-// baseLoad collects the pieces that a function returns.
-func baseLoad(c call) int {
-	name := c.optStr(2, "=(load)")
-	next := c.function(1)
-	var source strings.Builder
-	for {
-		results, failure := c.protect([]lua.LValue{next})
-		if failure != nil {
-			return c.push(lua.LNil, failure)
-		}
-		first := append(results, lua.LNil)[0]
-		piece, ok := toString(first)
-		if !ok && first != lua.LNil {
-			return c.push(lua.LNil, lua.LString("reader function must return a string"))
-		}
-		if piece == "" {
-			return c.load(source.String(), name)
-		}
-		source.WriteString(piece)
-	}
-}
-
-// load compiles source as the script itself was compiled, and pushes what loadstring returns.
-func (c call) load(source, name string) int {
-	run := runOf(c.LState)
-	proto, err := compileChunk(source, displayedChunk(name))
-	if unsupported := (*UnsupportedError)(nil); errors.As(err, &unsupported) {
-		run.end(c.LState, err)
-	}
-	if err != nil {
-		run.refuse(c.LState, "the error text of a chunk that does not compile: "+err.Error())
-	}
-	return c.push(run.redis.lib.instantiate(c.LState, proto))
-}
-
-// displayedChunk is how messages name a chunk: a name after = or @ as it is, else the first line of
-// the source.
-func displayedChunk(name string) string {
-	if strings.HasPrefix(name, "=") || strings.HasPrefix(name, "@") {
-		return name[1:]
-	}
-	const room = 43
-	line := name
-	if i := strings.IndexAny(line, "\r\n"); i >= 0 {
-		line = line[:i]
-	}
-	if len(line) > room {
-		line = line[:room]
-	}
-	if len(line) < len(name) {
-		line += "..."
-	}
-	return fmt.Sprintf("[string \"%s\"]", line)
 }

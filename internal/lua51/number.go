@@ -165,12 +165,9 @@ func toUint64(x float64) uint64 {
 	return uint64(toInt64(x))
 }
 
-func isDigit(c byte) bool    { return c >= '0' && c <= '9' }
-func isLower(c byte) bool    { return c >= 'a' && c <= 'z' }
-func isUpper(c byte) bool    { return c >= 'A' && c <= 'Z' }
-func isAlpha(c byte) bool    { return isLower(c | 0x20) }
-func isAlnum(c byte) bool    { return isAlpha(c) || isDigit(c) }
-func isHexDigit(c byte) bool { return isDigit(c) || c|0x20 >= 'a' && c|0x20 <= 'f' }
-func isSpace(c byte) bool    { return strings.IndexByte(spaces, c) >= 0 }
-func isControl(c byte) bool  { return c < ' ' || c == 127 }
-func isPunct(c byte) bool    { return c > ' ' && c < 127 && !isAlnum(c) }
+func isDigit(c byte) bool   { return c >= '0' && c <= '9' }
+func isLower(c byte) bool   { return c >= 'a' && c <= 'z' }
+func isUpper(c byte) bool   { return c >= 'A' && c <= 'Z' }
+func isAlpha(c byte) bool   { return isLower(c | 0x20) }
+func isAlnum(c byte) bool   { return isAlpha(c) || isDigit(c) }
+func isControl(c byte) bool { return c < ' ' || c == 127 }

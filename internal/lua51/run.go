@@ -90,8 +90,6 @@ type run struct {
 	sent     int // bytes of commands
 	depth    int // of calls from library functions into Lua
 	fault    error
-	random   rand48
-	seeded   bool // random was
 	commands []Command
 	callers  map[*lua.LState]*lua.LState // of threads that pcall has made: the ones it was called on
 }

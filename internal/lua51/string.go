@@ -109,19 +109,15 @@ func (c call) search(find bool) int {
 	if find && (lua.LVAsBool(c.Get(4)) || !strings.ContainsAny(cString(pattern), patternSpecials)) {
 		return c.findPlain(s, pattern, init)
 	}
-	m := newMatcher(c, s, pattern)
-	for start := init; start <= len(s); start++ {
-		if end := m.matchAt(start); end >= 0 {
-			if !find {
-				return m.pushCaptures(start, end, true)
-			}
-			return c.push(lua.LNumber(start+1), lua.LNumber(end)) + m.pushCaptures(start, end, false)
-		}
-		if m.anchored {
-			break
-		}
+	found := c.matches(s, pattern, init, 1)
+	if len(found) == 0 {
+		return c.push(lua.LNil)
 	}
-	return c.push(lua.LNil)
+	m := found[0]
+	if !find {
+		return c.push(m.captures(true)...)
+	}
+	return c.push(lua.LNumber(m.start()+1), lua.LNumber(m.end())) + c.push(m.captures(false)...)
 }
 
 func (c call) findPlain(s, text string, init int) int {
@@ -135,77 +131,54 @@ func (c call) findPlain(s, text string, init int) int {
 // stringGmatch returns an iterator. In gmatch of Lua 5.1 a ^ is a character like any other.
 func stringGmatch(c call) int {
 	s, pattern := c.str(1), c.str(2)
-	next := 0
-	c.Push(c.NewFunction(func(L *lua.LState) int {
-		m := newMatcher(call{LState: L, name: "gmatch"}, s, pattern)
-		m.anchored, m.pattern = false, cString(pattern)
-		for start := next; start <= len(s); start++ {
-			end := m.matchAt(start)
-			if end < 0 {
-				continue
-			}
-			next = end
-			if end == start {
-				next++
-			}
-			return m.pushCaptures(start, end, true)
+	if strings.HasPrefix(pattern, "^") {
+		pattern = "%" + pattern
+	}
+	found := c.matches(s, pattern, 0, -1)
+	return c.push(c.NewFunction(func(L *lua.LState) int {
+		if len(found) == 0 {
+			return 0
 		}
-		next = len(s) + 1
-		return 0
+		m := found[0]
+		found = found[1:]
+		return call{LState: L}.push(m.captures(true)...)
 	}))
-	return 1
 }
 
 func stringGsub(c call) int {
 	s, pattern := c.str(1), c.str(2)
 	limit := c.optInt(4, len(s)+1)
-	replace := c.replacement()
+	replacement := c.replacement()
 
-	m := newMatcher(c, s, pattern)
+	var found []match
+	if limit > 0 {
+		found = c.matches(s, pattern, 0, limit)
+	}
 	var out bytes.Buffer
-	at, count := 0, 0
-	for count < limit {
-		end := m.matchAt(at)
-		if end >= 0 {
-			count++
-			replace(m, &out, at, end)
-		}
-		switch {
-		case end > at:
-			at = end
-		case at < len(s):
-			out.WriteByte(s[at])
-			at++
-		default:
-			at++
-		}
-		if at > len(s) || m.anchored {
-			break
-		}
+	at := 0
+	for _, m := range found {
+		out.WriteString(s[at:m.start()])
+		replacement(&out, m)
+		at = m.end()
 	}
-	if at < len(s) {
-		out.WriteString(s[at:])
-	}
-	return c.push(lua.LString(out.String()), lua.LNumber(count))
+	out.WriteString(s[at:])
+	return c.push(lua.LString(out.String()), lua.LNumber(len(found)))
 }
 
-func (c call) replacement() func(m *matcher, out *bytes.Buffer, start, end int) {
+func (c call) replacement() func(out *bytes.Buffer, m match) {
 	switch v := c.Get(3).(type) {
 	case lua.LString, lua.LNumber:
 		template, _ := toString(v)
-		return func(m *matcher, out *bytes.Buffer, start, end int) { m.expand(out, template, start, end) }
+		return func(out *bytes.Buffer, m match) { c.expand(out, m, template) }
 	case *lua.LTable:
-		return func(m *matcher, out *bytes.Buffer, start, end int) {
-			key := m.capture(0, start, end)
-			m.replace(out, c.GetTable(v, key), start, end)
-		}
+		return func(out *bytes.Buffer, m match) { c.replace(out, m, c.GetTable(v, m.captures(true)[0])) }
 	case *lua.LFunction:
-		return func(m *matcher, out *bytes.Buffer, start, end int) {
+		return func(out *bytes.Buffer, m match) {
 			c.Push(v)
-			c.Call(m.pushCaptures(start, end, true), 1)
+			c.Call(c.push(m.captures(true)...), 1)
 			result := c.Get(-1)
 			c.Pop(1)
-			m.replace(out, result, start, end)
+			c.replace(out, m, result)
 		}
 	}
 	c.argError(3, "string/function/table expected")

@@ -1,6 +1,7 @@
 package lua51
 
 import (
+	"maps"
 	"sort"
 	"strings"
 
@@ -8,17 +9,14 @@ import (
 )
 
 func tableFunctions() map[string]function {
-	return map[string]function{
-		"concat":   tableConcat,
-		"foreach":  tableForeach,
-		"foreachi": tableForeachi,
-		"getn":     func(c call) int { return c.push(lua.LNumber(c.length(c.table(1)))) },
-		"insert":   tableInsert,
-		"maxn":     tableMaxn,
-		"remove":   tableRemove,
-		"setn":     tableSetn,
-		"sort":     tableSort,
-	}
+	functions := refusedAll("table", "foreach", "foreachi", "getn", "maxn", "setn")
+	maps.Copy(functions, map[string]function{
+		"concat": tableConcat,
+		"insert": tableInsert,
+		"remove": tableRemove,
+		"sort":   tableSort,
+	})
+	return functions
 }
 
 func tableConcat(c call) int {
@@ -41,54 +39,6 @@ func tableConcat(c call) int {
 		}
 	}
 	return c.push(lua.LString(out.String()))
-}
-
-// tableForeach calls a function with every key and value until it returns something.
-func tableForeach(c call) int {
-	t, f := c.table(1), c.function(2)
-	for k, v := t.Next(lua.LNil); k != lua.LNil; k, v = t.Next(k) {
-		if c.visit(f, k, v) {
-			return 1
-		}
-	}
-	return 0
-}
-
-func tableForeachi(c call) int {
-	t, f := c.table(1), c.function(2)
-	for i, n := 1, c.length(t); i <= n; i++ {
-		if c.visit(f, lua.LNumber(i), t.RawGetInt(i)) {
-			return 1
-		}
-	}
-	return 0
-}
-
-// visit reports whether f returned something, and leaves that on the stack.
-func (c call) visit(f *lua.LFunction, k, v lua.LValue) bool {
-	callMeta(c.LState, f, k, v)
-	if c.Get(-1) != lua.LNil {
-		return true
-	}
-	c.Pop(1)
-	return false
-}
-
-func tableMaxn(c call) int {
-	largest := 0.0
-	t := c.table(1)
-	t.ForEach(func(k, _ lua.LValue) {
-		if n, ok := k.(lua.LNumber); ok {
-			largest = max(largest, float64(n))
-		}
-	})
-	return c.push(lua.LNumber(largest))
-}
-
-func tableSetn(c call) int {
-	c.table(1)
-	c.fail("'setn' is obsolete")
-	return 0
 }
 
 func tableInsert(c call) int {

@@ -4,7 +4,7 @@
 //	{"opened": {...}, "records": [[lane, at, client, permits, outcome, wait, remaining, try], ...], "audit": {...}}
 //
 // or {"error", "parameter"}. With -record it writes what the page draws before it has loaded the engine: the run of one
-// link, with its records in base64.
+// link, with its records in base64. With -demo it shows limiters side by side, for people.
 package main
 
 import (
@@ -21,14 +21,18 @@ import (
 
 func main() {
 	link := flag.String("record", "", "write the run of this `link`, for the page")
+	shown := flag.Bool("demo", false, "5 a second for many workers: our scripts beside two faulty limiters")
 	flag.Parse()
 	recorded := false
 	flag.Visit(func(f *flag.Flag) { recorded = recorded || f.Name == "record" })
 	out := bufio.NewWriter(os.Stdout)
 	var err error
-	if recorded {
+	switch {
+	case *shown:
+		err = demo(out)
+	case recorded:
 		err = record(*link, out)
-	} else {
+	default:
 		err = each(os.Stdin, out)
 	}
 	if flushed := out.Flush(); err == nil {

@@ -58,3 +58,16 @@ func TestRecord(t *testing.T) {
 		t.Error("a wrong link is recorded")
 	}
 }
+
+// The demo's figures are the scripts' alone: ours keep the limit, a fixed window breaks it, and who polls asks in vain.
+func TestDemo(t *testing.T) {
+	var out strings.Builder
+	if err := demo(&out); err != nil {
+		t.Error(err)
+	}
+	for want, times := range map[string]int{"✓ kept": 5, "✗ broken": 1, "✗ wasteful": 1, "▆▆▆▆▆▆▆▆▆▆": 7} {
+		if got := strings.Count(out.String(), want); got < times {
+			t.Errorf("%d x %s, want %d:\n%s", got, want, times, out.String())
+		}
+	}
+}

@@ -6,23 +6,33 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/sluice-redis/sluice/policy/internal/yamlfile"
 )
 
-// Convert writes the files as one policy file. What a policy file cannot say stands in comments.
+// Convert writes the files as one policy file. What that cannot say is an error, a policy.Mistakes: replaces,
+// quota_mode, metadata, a key that is twice in a descriptor or has a wildcard. What is unlimited, and names of metrics,
+// are comments.
 func Convert(files []*File) ([]byte, error) {
 	c := converter{names: map[string]bool{}}
 	c.b.WriteString("limits:\n")
 	for _, f := range files {
 		for _, rule := range f.Rules {
-			c.rule(f, rule)
+			if c.check(f, rule) {
+				c.rule(f, rule)
+			}
 		}
+	}
+	if len(c.mistakes) > 0 {
+		return nil, c.mistakes
 	}
 	return []byte(c.b.String()), nil
 }
 
 type converter struct {
-	b     strings.Builder
-	names map[string]bool
+	b        strings.Builder
+	names    map[string]bool
+	mistakes yamlfile.Mistakes
 }
 
 var notInNames = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
@@ -44,33 +54,36 @@ func (c *converter) name(f *File, rule *Rule) string {
 	}
 }
 
-func (c *converter) rule(f *File, rule *Rule) {
-	not := func(why string) { fmt.Fprintf(&c.b, "  # %s:%d: not converted: %s\n", f.Name, rule.Line, why) }
-	var keys []string
-	for _, d := range rule.levels {
-		if slices.Contains(keys, d.key) {
-			not("the key " + d.key + " twice")
-			return
+// check reports whether there is a limit to be written, and adds what a policy file cannot say.
+func (c *converter) check(f *File, rule *Rule) bool {
+	fail := func(wrong bool, what, want string) {
+		if wrong {
+			c.mistakes = append(c.mistakes, yamlfile.Mistake{File: f.Name, Line: rule.Line, Column: rule.Column,
+				What: "a policy file cannot say " + what, Want: want})
 		}
-		keys = append(keys, d.key)
 	}
+	metrics := rule.detailed
+	for i, d := range rule.levels {
+		metrics = metrics || d.valueToMetric
+		fail(strings.Contains(d.key, "*"), fmt.Sprintf("the key %q with a wildcard", d.key), "the keys written out")
+		twice := slices.Contains(keys(rule.levels[:i]), d.key)
+		fail(twice, fmt.Sprintf("the key %q twice", d.key), "another key at one level")
+	}
+	const serve = "this file served as it is"
+	fail(len(rule.Replaces) > 0, "replaces "+strings.Join(rule.Replaces, ", "), serve)
+	fail(rule.Quota, "quota_mode", serve)
+	fail(rule.Metadata != nil, "metadata", serve)
 	switch {
 	case rule.Unlimited:
-		not("unlimited")
-		return
-	case rule.Requests == 0:
-		not("a limit of 0")
-		return
-	case rule.Quota:
-		not("quota_mode: this limit denies by itself")
+		fmt.Fprintf(&c.b, "  # %s:%d: unlimited, so there is no limit\n", f.Name, rule.Line)
+	case metrics:
+		fmt.Fprintf(&c.b, "  # %s:%d: metrics have the name of the limit, without values\n", f.Name, rule.Line)
 	}
-	if len(rule.Replaces) > 0 {
-		not("replaces " + strings.Join(rule.Replaces, ", "))
-	}
-	if rule.Metadata != nil {
-		not("metadata")
-	}
-	when := []string{"domain == " + quoted(f.Domain), "keys == " + quoted(strings.Join(keys, ","))}
+	return !rule.Unlimited
+}
+
+func (c *converter) rule(f *File, rule *Rule) {
+	when := []string{"domain == " + quoted(f.Domain), "keys == " + quoted(strings.Join(keys(rule.levels), ","))}
 	by, in := []string(nil), f.root
 	for _, d := range rule.levels {
 		when = append(when, in.condition(d)...)
@@ -82,15 +95,28 @@ func (c *converter) rule(f *File, rule *Rule) {
 	if by == nil {
 		by = []string{`"all"`}
 	}
-	fmt.Fprintf(&c.b, "  %s:\n    when: '%s'\n    by:\n", c.name(f, rule), strings.ReplaceAll(strings.Join(when, " && "), "'", "''"))
+	condition := strings.ReplaceAll(strings.Join(when, " && "), "'", "''")
+	fmt.Fprintf(&c.b, "  %s:\n    when: '%s'\n    by:\n", c.name(f, rule), condition)
 	for _, text := range by {
 		fmt.Fprintf(&c.b, "      - '%s'\n", strings.ReplaceAll(text, "'", "''"))
 	}
-	requests := min(rule.Requests, 1_000_000_000)
-	fmt.Fprintf(&c.b, "    empty: shared\n    rates: [%d/%s]\n    script: slice_ring\n", requests, rates[rule.Unit])
+	rate := fmt.Sprintf("[%d/%s]", min(rule.Requests, 1_000_000_000), rates[rule.Unit])
+	c.b.WriteString("    empty: shared\n    script: slice_ring\n")
+	if rule.Requests == 0 {
+		fmt.Fprintf(&c.b, "    plan: '\"none\"'\n    plans: {none: %s}\n", rate)
+	} else {
+		fmt.Fprintf(&c.b, "    rates: %s\n", rate)
+	}
 	if rule.Shadow {
 		c.b.WriteString("    mode: shadow\n")
 	}
+}
+
+func keys(levels []*descriptor) (keys []string) {
+	for _, d := range levels {
+		keys = append(keys, d.key)
+	}
+	return keys
 }
 
 var rates = []string{"", "1s", "1m", "1h", "1d", "7d", "30d", "365d"}

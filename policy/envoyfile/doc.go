@@ -8,5 +8,5 @@
 //
 // What envoyproxy/ratelimit refuses is refused. Mistakes are told as those of package policy.
 //
-// The package is for the commands of this project, without a promise of compatibility.
+// Use it to serve, to check or to convert such files: see Convert.
 package envoyfile

@@ -2,6 +2,7 @@ package envoyfile_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -14,10 +15,11 @@ const begin = "domain: d\ndescriptors:\n"
 // What envoyproxy/ratelimit refuses is refused, each mistake with its place and a cure.
 func TestMistakes(t *testing.T) {
 	for src, want := range map[string]string{
-		"descriptors: []":             "f:1:1: no domain: want domain: the name that the proxy sends",
-		"domain: ''":                  "f:1:9: domain is empty: want a value",
-		"[1]":                         "f:1:1: the file is a list: want a mapping: words and values",
-		"domain: d\ndescriptros: []":  `f:2:1: unknown word "descriptros": want domain, descriptors: did you mean descriptors?`,
+		"descriptors: []": "f:1:1: no domain: want domain: the name that the proxy sends",
+		"domain: ''":      "f:1:9: domain is empty: want a value",
+		"[1]":             "f:1:1: the file is a list: want a mapping: words and values",
+		"domain: d\ndescriptros: []": `f:2:1: unknown word "descriptros": want domain, descriptors, name: ` +
+			"did you mean descriptors?",
 		"domain: d\ndescriptors: a":   "f:2:14: descriptors is no list: want a list: a dash before each",
 		"domain: d\ndescriptors: [a]": "f:2:15: each of descriptors is a single value: want a mapping: words and values",
 		begin + "  - value: x":        "f:3:5: a descriptor without a key: want key: as the proxy sends it",
@@ -33,7 +35,15 @@ func TestMistakes(t *testing.T) {
 			"second, minute, hour, day, week, month, year: did you mean minute?",
 		begin + "  - {key: a, rate_limit: {unit: day, unlimited: true}}": "f:3:33: a unit beside unlimited: want one of them",
 		begin + "  - {key: a, rate_limit: {unit: day, requests_per_unit: -1}}": `f:3:57: requests_per_unit "-1": want a ` +
-			"whole number, 0 to 4294967295",
+			"whole number, 0 to 4294967295, without quotes",
+		begin + "  - {key: a, rate_limit: {unit: day, shadow_mode: true}}": `f:3:38: unknown word "shadow_mode": ` +
+			"want unit, requests_per_unit, unlimited, name, replaces",
+		begin + "  - {key: a, value: 1, value: 2}": `f:3:24: two words of the name "value": want another name: line 3 has it`,
+		begin + "  - {key: a, value: [b]}":         "f:3:21: value is a list: want a single value",
+		begin + "  - {key: null}":                  "f:3:5: a descriptor without a key: want key: as the proxy sends it",
+		begin + "  - {<<: [x], key: a}": "f:3:11: a merge of a single value: want <<: *NAME of a mapping, " +
+			"or a list of them",
+		"": "f:1:1: the file is empty: want domain",
 		begin + "  - {key: a, rate_limit: {unit: day, name: n, replaces: [{name: n}]}}": `f:3:65: "n" replaces itself: ` +
 			"want the name of another rate_limit",
 		begin + "  - {key: a, rate_limit: {unit: day, replaces: [{}]}}": "f:3:49: an empty entry in replaces: want name: " +
@@ -100,6 +110,62 @@ descriptors:
 	}
 }
 
+// YAML that machines write means what it means for envoyproxy/ratelimit: its own checker says the same of these files.
+func TestMadeByMachines(t *testing.T) {
+	const limit = "rate_limit: {unit: day, requests_per_unit: 5}"
+	const base = begin + "  - &a\n    key: a\n    value: v\n    metadata: {m: 1, n: 2}\n" +
+		"    rate_limit: &r {unit: day, requests_per_unit: 5, name: n}\n"
+	const av = "a_v 5/day n map[m:1 n:2]" // of base
+	for src, want := range map[string]string{
+		"name: d\n" + begin + "  - key: a\n    value: \"\"\n    " + limit:                                       "a 5/day",
+		begin + "  - key: a\n    rate_limit: null\n    descriptors:\n      - {key: b, value: ~, " + limit + "}": "a|b 5/day",
+		begin + "  - key: a\n    rate_limit:\n    descriptors:\n":                                               "",
+		begin + "  - {key: a, metadata: null, shadow_mode: null, descriptors: null, rate_limit: {unit: day, " +
+			"requests_per_unit: null, unlimited: null, name: null, replaces: null}}": "a 0/day",
+		begin + "  - {key: a, rate_limit: {unit: null, unlimited: yes}}":           "a unlimited",
+		begin + "  - {key: a, value: !!str 1.5, shadow_mode: on, " + limit + "}":   "a_1.5 5/day shadow",
+		begin + "  - {key: a, value: no, shadow_mode: off, " + limit + "}":         "a_no 5/day",
+		begin + "  - {key: a, rate_limit: {unit: day, requests_per_unit: 010}}":    "a 8/day",
+		begin + "  - {key: a, rate_limit: {unit: day, requests_per_unit: 0x10}}":   "a 16/day",
+		begin + "  - {key: a, rate_limit: {unit: day, requests_per_unit: 1_000}}":  "a 1000/day",
+		"---\n" + begin + "  - {key: a, " + limit + "}\n---\n":                     "a 5/day",
+		begin + "  - {key: a, " + limit + "}\n---\ndomain: e":                      "a 5/day, further documents",
+		begin + "  - {key: a, " + limit + "}\n---\n: : [":                          "a 5/day, further documents",
+		base + "  - {<<: *a, key: b}":                                              av + ", b_v 5/day n map[m:1 n:2]",
+		base + "  - {<<: *a, key: b, value: null, rate_limit: {unit: hour}}":       av + ", b 5/hour n map[m:1 n:2]",
+		base + "  - {<<: *a, key: b, metadata: {m: 3, on: yes}, rate_limit: null}": av,
+		base + "  - {key: b, rate_limit: {unit: hour, <<: *r}}":                    av + ", b 5/day n",
+		base + "  - {<<: [{key: b, metadata: {m: 3, p: yes}}, *a]}":                av + ", b_v 5/day n map[m:3 n:2 p:true]",
+	} {
+		f, err := envoyfile.Parse("f", []byte(src))
+		if err != nil || !envoyfile.Is([]byte(src)) {
+			t.Errorf("%s:\n%v", src, err)
+			continue
+		}
+		var got []string
+		for _, rule := range f.Rules {
+			text := fmt.Sprintf("%s %d/%v", strings.Join(rule.Path, "|"), rule.Requests, rule.Unit)
+			if rule.Unlimited {
+				text = strings.Join(rule.Path, "|") + " unlimited"
+			}
+			if rule.Shadow {
+				text += " shadow"
+			}
+			text = strings.TrimSpace(text + " " + rule.Name)
+			if rule.Metadata != nil {
+				text += " " + fmt.Sprint(rule.Metadata)
+			}
+			got = append(got, text)
+		}
+		if f.Further {
+			got = append(got, "further documents")
+		}
+		if text := strings.Join(got, ", "); text != want {
+			t.Errorf("%s:\ngot  %s\nwant %s", src, text, want)
+		}
+	}
+}
+
 // Aliases that stand for themselves, or for too much, are mistakes.
 func TestAliases(t *testing.T) {
 	for _, src := range []string{
@@ -123,6 +189,7 @@ func TestConvert(t *testing.T) {
     rate_limit: {unit: month, requests_per_unit: 3}
     descriptors: [{key: b, shadow_mode: true, rate_limit: {unit: year, requests_per_unit: 4}}]
   - {key: n, rate_limit: {unlimited: true}}
+  - {key: z, value_to_metric: true, rate_limit: {unit: day, requests_per_unit: 0}}
 `))
 	if err != nil {
 		t.Fatal(err)
@@ -140,6 +207,7 @@ func TestConvert(t *testing.T) {
 		"pattern":   {{Key: "a", Value: "x'z"}},
 		"d-a_x-y":   {{Key: "a", Value: "x'y"}},
 		"d-a_x-y-b": {{Key: "a", Value: "x'y"}, {Key: "b", Value: "1"}},
+		"d-z":       {{Key: "z", Value: "1"}},
 		"":          {{Key: "a", Value: "q"}, {Key: "b", Value: "1"}},
 	} {
 		about := policy.Descriptor{Domain: "d", Hits: 1, Entries: entries}
@@ -152,8 +220,33 @@ func TestConvert(t *testing.T) {
 			t.Errorf("%v: %q, %v; want %q\n%s", entries, got, err, want, text)
 		}
 	}
-	if !strings.Contains(string(text), "not converted: unlimited") {
-		t.Errorf("%s", text)
+	for _, comment := range []string{"# f:10: unlimited, so there is no limit", "# f:11: metrics have the name"} {
+		if !strings.Contains(string(text), comment) {
+			t.Errorf("%s: want %s", text, comment)
+		}
+	}
+}
+
+// What a policy file cannot say is an error with its place, and nothing is written.
+func TestConvertMistakes(t *testing.T) {
+	const limit, as = "rate_limit: {unit: day, requests_per_unit: 1", "want this file served as it is"
+	for descriptor, want := range map[string]string{
+		"{key: a, " + limit + ", replaces: [{name: n}, {name: m}]}}": "3:26: replaces n, m: " + as,
+		"{key: a, quota_mode: true, " + limit + "}}":                 "3:44: quota_mode: " + as,
+		"{key: a, metadata: {x: 1}, " + limit + "}}":                 "3:44: metadata: " + as,
+		`{key: "a*", ` + limit + "}}": `3:29: the key "a*" with a wildcard: ` +
+			"want the keys written out",
+		"{key: a, descriptors: [{key: a, " + limit + "}}]}": `3:49: the key "a" twice: ` +
+			"want another key at one level",
+	} {
+		f, err := envoyfile.Parse("f", []byte(begin+"  - "+descriptor))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text, err := envoyfile.Convert([]*envoyfile.File{f}); text != nil || err == nil ||
+			strings.ReplaceAll(err.Error(), "a policy file cannot say ", "") != "f:"+want {
+			t.Errorf("%s:\ngot  %v\nwant %s\n%s", descriptor, err, want, text)
+		}
 	}
 }
 
@@ -190,7 +283,11 @@ func FuzzParse(f *testing.F) {
 			rule.Key(entries)
 			rule.Label(entries)
 		}
-		if _, err := envoyfile.Convert([]*envoyfile.File{file}); err != nil {
+		text, err := envoyfile.Convert([]*envoyfile.File{file})
+		if err == nil && len(file.Rules) > 0 {
+			_, err = policy.Parse("converted", text)
+		}
+		if mistakes, ok := errors.AsType[policy.Mistakes](err); err != nil && (!ok || mistakes[0].Line < 1) {
 			t.Fatal(err)
 		}
 	})

@@ -9,6 +9,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
+	"github.com/sluice-redis/sluice/internal/watch"
 	"github.com/sluice-redis/sluice/policy"
 	"github.com/sluice-redis/sluice/policy/internal/yamlfile"
 )
@@ -18,6 +19,9 @@ type File struct {
 	Name   string // of the file
 	Domain string
 	Rules  []*Rule // in the file's order
+
+	// Further says that there are documents behind the first one. As by envoyproxy/ratelimit, they are not read.
+	Further bool
 
 	root         *level
 	line, column int // of the domain
@@ -100,7 +104,7 @@ func (d *descriptor) isPattern() bool { return strings.Contains(d.composite(), "
 // descriptors, and without limits.
 func Is(src []byte) bool {
 	var top map[string]yaml.Node
-	if len(src) > yamlfile.MaxFile || yaml.Load(src, &top) != nil {
+	if len(src) > watch.MaxFile || yaml.Load(src, &top, yaml.WithSingleDocument()) != nil {
 		return bytes.Contains(src, []byte("descriptors:")) && !bytes.Contains(src, []byte("limits:"))
 	}
 	_, domain := top["domain"]
@@ -191,11 +195,14 @@ func (r *Rule) Key(entries []Entry) []string {
 	return key
 }
 
-// maxLabel is the most bytes of a value in a label.
-const maxLabel = 64
+// Bounds of a label with values of a request, in bytes: of each level, and in all.
+const (
+	maxValue = 64
+	maxLabel = 512
+)
 
 // Label names the rule in a metric: the levels of its path, joined by dots. Values of the request are in it only where
-// the file says detailed_metric or value_to_metric, 64 bytes of each.
+// the file says detailed_metric or value_to_metric, 64 bytes of each and 512 in all.
 func (r *Rule) Label(entries []Entry) string {
 	if r.label != "" {
 		return r.label
@@ -203,8 +210,13 @@ func (r *Rule) Label(entries []Entry) string {
 	parts := slices.Clone(r.Path)
 	for i, e := range entries {
 		if (r.detailed || r.levels[i].valueToMetric) && e.Value != "" {
-			parts[i] = e.Key + "_" + strings.ToValidUTF8(e.Value[:min(len(e.Value), maxLabel)], "")
+			parts[i] = cut(e.Key, maxValue) + "_" + cut(e.Value, maxValue)
 		}
 	}
-	return strings.Join(parts, ".")
+	return cut(strings.Join(parts, "."), maxLabel)
+}
+
+// cut returns the beginning of a text, without a piece of a character at its end.
+func cut(text string, size int) string {
+	return strings.Clone(strings.ToValidUTF8(text[:min(len(text), size)], ""))
 }

@@ -2,8 +2,8 @@ package envoyfile
 
 import (
 	"fmt"
+	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
@@ -12,7 +12,7 @@ import (
 )
 
 var (
-	fileWords       = []string{"domain", "descriptors"}
+	fileWords       = []string{"domain", "descriptors", "name"} // gateways write a name, which nobody reads
 	descriptorWords = []string{"key", "value", "rate_limit", "descriptors", "shadow_mode", "quota_mode", "detailed_metric",
 		"value_to_metric", "share_threshold", "metadata"}
 	limitWords = []string{"unit", "requests_per_unit", "unlimited", "name", "replaces"}
@@ -24,10 +24,11 @@ const maxLevels = 50
 // Parse reads a file. The name is used in mistakes. Its error is policy.Mistakes.
 func Parse(name string, src []byte) (*File, error) {
 	r := &reader{Reader: yamlfile.New(name, src, "domain"), file: &File{Name: name}}
-	r.Aliases = true
+	r.Made = true
 	if root := r.Document(src); root != nil && r.IsMapping(root, "the file") {
 		r.top(root)
 	}
+	r.file.Further = r.Further
 	if len(r.Mistakes) > 0 {
 		return nil, r.Mistakes.Sorted()
 	}
@@ -40,8 +41,15 @@ type reader struct {
 	file *File
 }
 
+// words returns the values of a mapping whose words are known, without those that are null.
+func (r *reader) words(n *yaml.Node, known []string) map[string]*yaml.Node {
+	words := r.Mapping(n, known)
+	maps.DeleteFunc(words, func(_ string, n *yaml.Node) bool { return yamlfile.IsNull(n) })
+	return words
+}
+
 func (r *reader) top(root *yaml.Node) {
-	words := r.Mapping(root, fileWords)
+	words := r.words(root, fileWords)
 	if n := words["domain"]; n == nil {
 		r.Fail(root, "no domain", "domain: the name that the proxy sends")
 	} else if text, ok := r.text(n, "domain"); ok {
@@ -88,7 +96,7 @@ func (r *reader) level(n *yaml.Node, above []*descriptor) *level {
 
 // list returns the mappings in a list.
 func (r *reader) list(n *yaml.Node, what string) (items []*yaml.Node) {
-	if n == nil || n.Kind == yaml.ScalarNode && n.Tag == "!!null" {
+	if n == nil {
 		return nil
 	}
 	if n.Kind != yaml.SequenceNode {
@@ -105,7 +113,7 @@ func (r *reader) list(n *yaml.Node, what string) (items []*yaml.Node) {
 
 // descriptor reads one descriptor and those below it.
 func (r *reader) descriptor(n *yaml.Node, above []*descriptor) *descriptor {
-	words := r.Mapping(n, descriptorWords)
+	words := r.words(n, descriptorWords)
 	d := &descriptor{}
 	if words["key"] == nil {
 		r.Fail(n, "a descriptor without a key", "key: as the proxy sends it")
@@ -115,9 +123,7 @@ func (r *reader) descriptor(n *yaml.Node, above []*descriptor) *descriptor {
 	if d.key, ok = r.text(words["key"], "key"); !ok {
 		return nil
 	}
-	if value := words["value"]; value != nil && value.Value != "" {
-		d.value, _ = r.text(value, "value")
-	}
+	d.value = r.mayBeEmpty(words["value"], "value")
 	d.share = r.flag(words["share_threshold"], "share_threshold")
 	if d.share && !d.isPattern() {
 		r.Fail(words["share_threshold"], "share_threshold without a wildcard", "a value with *, or no share_threshold")
@@ -159,18 +165,15 @@ func (r *reader) rule(words map[string]*yaml.Node, levels []*descriptor) *Rule {
 
 // limit reads what stands in a rate_limit.
 func (r *reader) limit(rule *Rule, n *yaml.Node) {
-	words := r.Mapping(n, limitWords)
+	words := r.words(n, limitWords)
 	rule.Unlimited = r.flag(words["unlimited"], "unlimited")
 	if requests := words["requests_per_unit"]; requests != nil {
 		text, ok := r.text(requests, "requests_per_unit")
-		n, err := strconv.ParseUint(text, 10, 32)
-		if rule.Requests = uint32(n); ok && err != nil {
-			r.Fail(requests, fmt.Sprintf("requests_per_unit %q", text), "a whole number, 0 to 4294967295")
+		if ok && requests.Load(&rule.Requests) != nil {
+			r.Fail(requests, fmt.Sprintf("requests_per_unit %q", text), "a whole number, 0 to 4294967295, without quotes")
 		}
 	}
-	if name := words["name"]; name != nil && name.Value != "" {
-		rule.Name, _ = r.text(name, "name")
-	}
+	rule.Name = r.mayBeEmpty(words["name"], "name")
 	for _, item := range r.list(words["replaces"], "replaces") {
 		r.replaces(rule, item)
 	}
@@ -196,7 +199,7 @@ func unitOf(text string) Unit {
 }
 
 func (r *reader) replaces(rule *Rule, n *yaml.Node) {
-	name := r.Mapping(n, []string{"name"})["name"]
+	name := r.words(n, []string{"name"})["name"]
 	switch {
 	case name == nil || name.Value == "":
 		r.Fail(n, "an empty entry in replaces", "name: that of another rate_limit")
@@ -219,16 +222,24 @@ func (r *reader) text(n *yaml.Node, what string) (string, bool) {
 	return text, ok
 }
 
-// flag reads true or false, false if there is none.
-func (r *reader) flag(n *yaml.Node, what string) bool {
+// mayBeEmpty reads a value that may be "" or left out.
+func (r *reader) mayBeEmpty(n *yaml.Node, what string) string {
+	if n == nil || n.Kind == yaml.ScalarNode && n.Value == "" {
+		return ""
+	}
+	text, _ := r.text(n, what)
+	return text
+}
+
+// flag reads true or false, also as yes, on, no and off. It is false if there is none.
+func (r *reader) flag(n *yaml.Node, what string) (on bool) {
 	if n == nil {
 		return false
 	}
-	text, ok := r.text(n, what)
-	if ok && n.ShortTag() != "!!bool" {
+	if text, ok := r.text(n, what); ok && n.Load(&on) != nil {
 		r.Fail(n, fmt.Sprintf("%s is %q", what, text), "true or false")
 	}
-	return ok && strings.EqualFold(text, "true")
+	return on
 }
 
 // plain returns a value of metadata.
@@ -248,6 +259,9 @@ func (r *reader) plain(n *yaml.Node) any {
 		return values
 	}
 	var value any
+	if on := false; n.Style == 0 && n.ShortTag() == "!!str" && n.Load(&on) == nil {
+		return on // yes, no and the like
+	}
 	if err := n.Load(&value); err != nil {
 		r.Fail(n, "metadata: "+err.Error(), "texts, numbers, true and false")
 	}

@@ -15,6 +15,7 @@
 package policygrpc
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"net/url"
@@ -25,17 +26,13 @@ import (
 	"google.golang.org/grpc/peer"
 
 	"github.com/sluice-redis/sluice/grpclimit"
+	"github.com/sluice-redis/sluice/httplimit"
 	"github.com/sluice-redis/sluice/policy"
-	"github.com/sluice-redis/sluice/policy/internal/door"
 )
 
 // Interceptor limits the calls of a server. New makes it; the zero Interceptor refuses everything. It is safe for
 // concurrent use.
-type Interceptor struct {
-	policies *policy.Policies
-	values   func(ctx context.Context) map[string]string
-	limit    *grpclimit.Interceptor // nil: nobody made it
-}
+type Interceptor struct{ limit *grpclimit.Interceptor }
 
 // New returns the Interceptor of a policy file. The function returns what the application knows of a call, from its
 // context: "user.key", "user.plan" and the names in the file's attributes. It may be nil. The options are
@@ -46,12 +43,29 @@ func New(
 	policies *policy.Policies, values func(ctx context.Context) map[string]string, opts ...grpclimit.Option,
 ) *Interceptor {
 	opts = append(opts[:len(opts):len(opts)], grpclimit.Observe(func(c *grpclimit.Call, result grpclimit.Result) {
-		callOf(c).End(c.Context(), result.Result)
+		policies.Observed(c.Context(), result.Result)
 	}))
-	limit := grpclimit.PerRequest(policies.Loader(), func(c *grpclimit.Call) ([]grpclimit.Charge, error) {
-		return door.Charges[*grpclimit.Call](callOf(c), Status)
-	}, opts...)
-	return &Interceptor{policies: policies, values: values, limit: limit}
+	return &Interceptor{grpclimit.PerRequest(policies.Loader(), func(c *grpclimit.Call) ([]grpclimit.Charge, error) {
+		ctx := c.Context()
+		if values == nil {
+			return chargesOf(policies.Charges(requestOf(ctx, c.Method), nil))
+		}
+		return chargesOf(policies.Charges(requestOf(ctx, c.Method), values(ctx)))
+	}, opts...)}
+}
+
+// chargesOf returns the charges of a request as those of a call.
+func chargesOf(charges []httplimit.Charge, err error) ([]grpclimit.Charge, error) {
+	calls := make([]grpclimit.Charge, len(charges))
+	for i, c := range charges {
+		calls[i] = grpclimit.Charge{
+			Limiter: c.Limiter, N: c.N, Subject: c.Subject, Name: c.Name, Shadow: c.Shadow, Err: c.Err,
+		}
+		if c.CountIf != nil {
+			calls[i].CountIf = func(code codes.Code) bool { return c.CountIf(Status(code)) }
+		}
+	}
+	return calls, err
 }
 
 // Check returns what is wrong with the options: one of a single limiter, say. Call it once, when the program starts.
@@ -59,50 +73,22 @@ func New(
 func (i *Interceptor) Check() error { return i.made().Check() }
 
 func (i *Interceptor) made() *grpclimit.Interceptor {
-	if i.limit == nil {
-		return new(grpclimit.Interceptor)
-	}
-	return i.limit
+	return cmp.Or(i.limit, new(grpclimit.Interceptor))
 }
 
 // UnaryServer limits the unary calls of a server: see grpc.ChainUnaryInterceptor.
 func (i *Interceptor) UnaryServer(
 	ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler,
 ) (any, error) {
-	return i.made().UnaryServer(i.begin(ctx, info.FullMethod), req, info, handler)
+	return i.made().UnaryServer(ctx, req, info, handler)
 }
 
-// StreamServer limits the streams of a server: see grpc.ChainStreamInterceptor.
+// StreamServer limits the streams of a server: see grpc.ChainStreamInterceptor. With grpclimit.PerMessage the file is
+// asked about each message.
 func (i *Interceptor) StreamServer(
 	srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler,
 ) error {
-	begun := &begunStream{ServerStream: stream, ctx: i.begin(stream.Context(), info.FullMethod)}
-	return i.made().StreamServer(srv, begun, info, handler)
-}
-
-// begunStream is a stream whose context has its door.Call.
-type begunStream struct {
-	grpc.ServerStream
-	ctx context.Context
-}
-
-func (s *begunStream) Context() context.Context { return s.ctx }
-
-// callKey is the key of a door.Call in the context of its call.
-type callKey struct{}
-
-func callOf(c *grpclimit.Call) *door.Call { return c.Context().Value(callKey{}).(*door.Call) }
-
-// begin finds the policies that match a call, and puts them into its context.
-func (i *Interceptor) begin(ctx context.Context, method string) context.Context {
-	if i.limit == nil {
-		return ctx
-	}
-	var values map[string]string
-	if i.values != nil {
-		values = i.values(ctx)
-	}
-	return context.WithValue(ctx, callKey{}, i.policies.Begin(requestOf(ctx, method), values))
+	return i.made().StreamServer(srv, stream, info, handler)
 }
 
 // requestOf is a call as the HTTP request that it is.

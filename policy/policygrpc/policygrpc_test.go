@@ -81,8 +81,8 @@ func TestCheck(t *testing.T) {
 	if err := policygrpc.New(policies, nil, grpclimit.PerMessage()).Check(); err != nil {
 		t.Error(err)
 	}
-	wrong := policygrpc.New(policies, nil, grpclimit.Cost(func(*grpclimit.Call) int64 { return 2 }))
-	if err := wrong.Check(); err == nil || !strings.Contains(err.Error(), "LimiterBy and Cost") {
+	invalid := policygrpc.New(policies, nil, grpclimit.Cost(func(*grpclimit.Call) int64 { return 2 }))
+	if err := invalid.Check(); err == nil || !strings.Contains(err.Error(), "LimiterBy and Cost") {
 		t.Errorf("Cost: %v", err)
 	}
 }
@@ -151,18 +151,18 @@ func with(md string) context.Context {
 
 func TestCalls(t *testing.T) {
 	var mu sync.Mutex
-	var told []string
+	var got []string
 	limits := newLoader(t)
 	client := dial(t, limits, policy.Observe(func(_ context.Context, d policy.Decision, err error) {
 		mu.Lock()
 		defer mu.Unlock()
-		told = append(told, fmt.Sprintf("%v %s %v", d.Granted, d.Policy, d.Refused))
+		got = append(got, fmt.Sprintf("%v %s %v", d.Granted, d.Policy, d.Refused))
 	}))
 	for n, c := range []struct {
 		call func(pb.TestServiceClient, string) error
 		md   string
 		want codes.Code
-		told string
+		got  string
 	}{
 		{unary, "x-user=ada", codes.OK, "true account false"},
 		{unary, "", codes.InvalidArgument, "false account true"},
@@ -182,10 +182,10 @@ func TestCalls(t *testing.T) {
 			t.Errorf("call %d: no RetryInfo", n)
 		}
 		mu.Lock()
-		if diff := cmp.Diff([]string{c.told}, told); diff != "" {
+		if diff := cmp.Diff([]string{c.got}, got); diff != "" {
 			t.Errorf("call %d: the observer is told (-want +got)\n%s", n, diff)
 		}
-		told = nil
+		got = nil
 		mu.Unlock()
 		if err := limits.Flush(context.Background()); err != nil {
 			t.Fatal(err)

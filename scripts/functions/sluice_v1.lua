@@ -12,12 +12,13 @@
 local function budget_settle_v1(KEYS, ARGV)
 -- budget_settle v1
 --
--- Settles what budget charged for an id: the actual cost takes the place of the estimate. What it cost
--- more is charged to the current slices of the windows named, whatever their limits: while one holds more
--- than its limit, budget and slice_ring deny. What it cost less is given back as slice_ring_return does,
--- in those windows named that were charged for the id: no more than their slices hold, and at most 1000
--- slices back. If a ring was deleted and filled again in that slice, it gives back permits of others.
--- Where Redis refuses a command, the id keeps its estimate, and its ttl may start again.
+-- Settles what budget charged for an id: the actual cost takes the place of the estimate. What it cost more, and only
+-- that, is charged to the current slices of all windows named, whatever their limits: to budget and slice_ring, one
+-- above its limit is full. What it cost less is given back as slice_ring_return does, from the slice of the id's time,
+-- in the windows named whose slice and size, under whatever key, were charged for the id; of the others, only the
+-- headers are read. If a ring was deleted and filled again in that slice, it gives back permits of others, and so where
+-- slice_ring_return gave the estimate back. Where Redis refuses a command, the id keeps its estimate; its ttl may have
+-- begun anew.
 --
 -- GROUP[i]    window       1..8
 -- KEYS[i]     ring_i       <prefix>:<limiter>:{<subject>}:sr1:<slice>x<size>
@@ -26,31 +27,31 @@ local function budget_settle_v1(KEYS, ARGV)
 -- ARGV[1]     ttl          us    1000..31622400000000    how long the id is known from now on
 -- ARGV[2]     permits      int   0..1000000000           the actual cost
 -- ARGV[3]     unknown      int   0..1                    an id that is not known: 0 leaves it alone, 1 charges it.
---                                                        With 1, do not settle later than ttl: the cost is then
---                                                        charged again, on top of what was charged
+--                                                        With 1, settle and retry while the id is known: later,
+--                                                        the cost is charged on top of what was charged before
 -- ARGV[2i+2]  slice_i      us    1000..86400000000       length of a slice
 -- ARGV[2i+3]  size_i       int   1..1000                 number of its slices
 --
 -- REPLY[1]    settled      int   0..1                    1: this call settled it; 0: settled before, or not known
--- REPLY[2]    permits      int   0..1000000000           charged for the id in all; 0 where it is not known
+-- REPLY[2]    permits      int   0..1000000000           what the id counts for: the estimate less the most that one
+--                                                        window gave back, or the cost if above; not known: 0
 -- REPLY[3]    now          time  0..                     the server's clock at the decision
 --
--- ERROR       BADARG       an argument is not an integer in its range
+-- ERROR       BADARG       an argument is wrong, or their number
 -- ERROR       WRONGTYPE    a ring or id holds something other than a string
--- ERROR       BADSTATE     a ring or id holds a string that is not in the layout sr/1 or bg/1
+-- ERROR       BADSTATE     a ring ends before what the call reads of it, or an id cannot be read as bg/1
 --
--- STATE       sr/1         slice_ring's
+-- STATE       sr/1         slice_ring's. If Redis refuses to store the id, its charge goes back, but not in reset_after
 -- STATE       bg/1         budget's
--- COMPLEXITY  O(N)         N is the number of slices since the charge, at most 1000: giving back reads and writes
---                          their cells. Charging costs what a grant of slice_ring does
+-- COMPLEXITY  O(N)         N is the number of slices from the id's charge to the last one, at most 1000 in all windows:
+--                          giving back reads and writes their cells. Charging costs what a grant of slice_ring does
 -- REDIS       5.0
 
 -- PART arguments: printed by make generate
--- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
+-- The integer from min to max that text spells, or nil. 2^53 - 1 has 16 digits. "0" and "1" need no pattern.
 local function integer(text, min, max)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
-  if not n or n < min or n > max then return nil end
-  return n
+  if n and n >= min and n <= max then return n end
 end
 
 if #KEYS < 2 or #KEYS > 9 then return redis.error_reply("BADARG KEYS: want 2 to 9") end
@@ -78,8 +79,8 @@ local clock = redis.call("TIME")
 local now = clock[1] * 1000000 + clock[2]
 
 -- PART struct: printed by make generate
--- miniredis, a Redis for tests, has no library struct: these two do the same for the formats used here, big-endian
--- integers of 1 to 8 bytes. rawget, because Redis raises an error for a global that does not exist.
+-- Gives struct. miniredis, a Redis for tests, has no such library: these two do the same for the formats used here,
+-- big-endian integers of 1 to 8 bytes. rawget, because Redis raises an error for a global that does not exist.
 local struct = rawget(_G, "struct") or {
   pack = function(format, ...)
     local bytes, numbers = "", {...}
@@ -103,11 +104,12 @@ local struct = rawget(_G, "struct") or {
 -- END
 
 local known = redis.pcall("GET", id)
+if type(known) == "table" then return known end
 local moment, estimate = now, 0
 if known then
-  if known.err then return known end
+  -- bg/1: the time in 7 bytes, 2 * permits + settled in 4, then 7 for each window charged.
   local twice = #known > 10 and #known % 7 == 4 and struct.unpack(">I4", known, 8)
-  if not twice or twice > 2000000001 then
+  if not twice or twice > 2 * 1000000000 + 1 then
     return redis.error_reply("BADSTATE id: want a time, permits and windows")
   end
   moment, estimate = struct.unpack(">I7", known, 1), math.floor(twice / 2)
@@ -117,22 +119,22 @@ elseif unknown == 0 then
 end
 
 if permits < estimate then
-  -- A window that was not charged holds nothing of the estimate: as one of no slices, it gives nothing back.
+  -- A window that was not charged holds nothing of the estimate. Of size 0, it is passed over.
   for i = 1, #slices do
-    local window, charged = struct.pack(">I5I2", slices[i], sizes[i]), false
-    for at = 12, #known, 7 do charged = charged or string.sub(known, at, at + 6) == window end
-    if not charged then sizes[i] = 0 end
+    local window, named = struct.pack(">I5I2", slices[i], sizes[i]), false
+    for at = 12, #known, 7 do named = named or string.sub(known, at, at + 6) == window end
+    if not named then sizes[i] = 0 end
   end
   local surplus = estimate - permits
   -- PART ring_return: printed by make generate
-  -- Takes rings, slices, sizes, moment, surplus. Gives returned, and in writes what to write. In each window the slice
-  -- of moment is to hold up to surplus less: the totals behind it fall. Nothing is written before all is read.
+  -- Takes rings, slices, sizes, moment, surplus and struct. Gives returned and writes. In each window the slice of
+  -- moment is to hold up to surplus less: the totals behind it fall. writes is how; all is read before it is written.
   local wrap = 281474976710656 -- 2^48: of totals, only the differences count
-  local writes, returned, max_later = {}, 0, 1000 -- max_later: of all windows together
+  local writes, returned, later_left = {}, 0, 1000 -- later_left: for all windows together
   for i = 1, #slices do
     local slice, size = slices[i], sizes[i]
     local header = redis.pcall("GETRANGE", rings[i], "0", "18")
-    if header.err then return header end
+    if type(header) == "table" then return header end
     local last, total = -1, 0 -- no ring: moment is later
     if header ~= "" then
       if #header < 19 then return redis.error_reply("BADSTATE ring_" .. i .. ": want 19 bytes and its cells") end
@@ -140,8 +142,8 @@ if permits < estimate then
     end
     local moment_slice = (moment - moment % slice) / slice
     local later = (last - last % slice) / slice - moment_slice -- how many slices came after it, up to the last charge
-    if later >= 0 and later < size and later <= max_later then
-      max_later = max_later - later
+    if later >= 0 and later < size and later <= later_left then
+      later_left = later_left - later
       -- The cells of moment_slice and of each later slice: in one piece or, across the end, in two.
       local index = moment_slice % size
       local from, to_end = 19 + 6 * index, math.min(later + 1, size - index)
@@ -153,11 +155,10 @@ if permits < estimate then
       if #cells ~= 6 * (later + 1) then
         return redis.error_reply("BADSTATE ring_" .. i .. ": want 19 bytes and its cells")
       end
-
       local after = later > 0 and struct.unpack(">I6", cells, 7) or total
       local fewer = math.min(surplus, (after - struct.unpack(">I6", cells, 1)) % wrap)
       if fewer > 0 then
-        returned = math.max(returned, math.floor(fewer)) -- under Lua 5.4 it may be a float
+        returned = math.max(returned, math.floor(fewer)) -- under Lua 5.4 (Dragonfly) it may be a float
         writes[#writes + 1] = {i, "7", struct.pack(">I6", (total - fewer) % wrap)}
       end
       if fewer > 0 and later > 0 then
@@ -173,7 +174,7 @@ if permits < estimate then
   end
   -- END
 
-  -- The id first: if a ring is refused, it can be put back.
+  -- The id first: it can be put back. If the first SETRANGE is not refused, none is.
   local lifetime = string.format("%.0f", math.ceil(ttl / 1000) + 1)
   redis.call("SET", id, struct.pack(">I7I4", moment, 2 * (estimate - returned) + 1), "PX", lifetime)
   for i = 1, #writes do
@@ -186,24 +187,26 @@ if permits < estimate then
   return {1, estimate - returned, now}
 end
 
--- What it cost more is charged as slice_ring charges. Where that is nothing, only the id is written.
+-- What it cost more is charged as slice_ring charges. Where that is nothing, the rings are read, and only the id is
+-- written.
 -- PART ring_read: printed by make generate
--- Takes rings, slices, sizes, now. Gives for each window: its time, the slices since the last charge (gaps), the
--- total before its oldest slice (oldests) and what it holds (counts). Every ring is read before one is written.
-local wrap = 281474976710656 -- 2^48: of totals, only the differences count
+-- Takes rings, slices, sizes, now and struct. Gives times, gaps, oldests, counts, wrap and max_count. For each
+-- window: its time, the slices since the last charge, the total before its oldest slice, and what it holds. Totals
+-- wrap: only their differences count. Every ring is read before one is written.
+local wrap, max_count, step_back = 281474976710656, 10000000000000, 60000000 -- 2^48, 10^13, 60 s
 local times, gaps, oldests, counts = {nil, nil}, {nil, nil}, {nil, nil}, {nil, nil}
 for i = 1, #slices do
   local slice, size = slices[i], sizes[i]
   local header = redis.pcall("GETRANGE", rings[i], "0", "18")
-  if header.err then return header end
-  local last, total, oldest = now - size * slice -- no ring: as if all had just left the window
+  if type(header) == "table" then return header end
+  local last, total, oldest = now - size * slice -- no ring: gap = size, so total = oldest = 0
   if header ~= "" then
     if #header < 19 then return redis.error_reply("BADSTATE ring_" .. i .. ": want 19 bytes and its cells") end
     last, total, oldest = struct.unpack(">I7I6I6", header, 1)
   end
   -- A clock that stepped back stands still at the last charge, unless that was written by a clock that was wrong.
   local time = last > now and last or now
-  if time - now > size * slice + 60000000 then time, last = now, now - size * slice end
+  if time - now > size * slice + step_back then time, last = now, now - size * slice end
   local current = (time - time % slice) / slice
   local gap = current - (last - last % slice) / slice
   if gap >= size then -- all has left the window
@@ -214,33 +217,34 @@ for i = 1, #slices do
     if #cell < 6 then return redis.error_reply("BADSTATE ring_" .. i .. ": want 19 bytes and its cells") end
     oldest = struct.unpack(">I6", cell, 1)
   end
-  local count = math.floor((total - oldest) % wrap) -- under Lua 5.4 a float; a reply wants an integer
+  local count = math.floor((total - oldest) % wrap) -- under Lua 5.4 (Dragonfly) a float
   times[i], gaps[i], oldests[i], counts[i] = time, gap, oldest, count
 end
 -- END
-local charge, before = permits - estimate, {unpack(counts)}
+local charge, counts_before = permits - estimate, {}
 if charge > 0 then
+  counts_before = {unpack(counts)}
   -- PART ring_charge: printed by make generate
-  -- Takes charge, rings, slices, sizes, now, and what ring_read gives. Charges every window, or none if Redis refuses
-  -- a command: first what changes no decision, then SETRANGE alone, which Redis refuses at once or not at all.
+  -- Takes charge, rings, slices, sizes, now, struct and what ring_read gives. Charges every window, or none if Redis
+  -- refuses a command: first what changes no decision, then SETRANGE alone. Its first call is refused, or none:
+  -- rights are the same for all, and memory counts only before a script's first write.
   for i = 1, #slices do
     local gap = gaps[i]
     if gap > 0 then
       local slice, size = slices[i], sizes[i]
-      -- 1 ms late, for servers whose clock for expiry is behind TIME. As text: Redis 7.2 prints some as 1e+9.
-      local expires = math.ceil((times[i] - times[i] % slice + size * slice) / 1000) + 1
+      -- 1 ms late: the clock of expiry may be behind TIME. As text: Redis 7.2 prints some numbers as 1e+9.
+      local expires_ms = math.ceil((times[i] - times[i] % slice + size * slice) / 1000) + 1
       if gap < size then
-        redis.call("PEXPIREAT", rings[i], string.format("%.0f", expires))
+        redis.call("PEXPIREAT", rings[i], string.format("%.0f", expires_ms))
       else
-        local life = string.format("%.0f", expires - math.floor(now / 1000))
-        redis.call("SET", rings[i], string.rep("\0", 19 + 6 * size), "PX", life)
+        local life_ms = string.format("%.0f", expires_ms - math.floor(now / 1000))
+        redis.call("SET", rings[i], string.rep("\0", 19 + 6 * size), "PX", life_ms)
       end
     end
   end
   for i = 1, #slices do
     local gap, size, oldest, count = gaps[i], sizes[i], oldests[i], counts[i]
-    -- The gap: the slices that were skipped, and the current one, begin with the total so far. They are written in
-    -- one piece or, across the end, in two.
+    -- Each slice of the gap, up to the current one, begins with the total so far: a piece, or two across the end.
     if gap > 0 and gap < size then
       local cell = struct.pack(">I6", (oldest + count) % wrap)
       local index = ((times[i] - times[i] % slices[i]) / slices[i] - gap + 1) % size
@@ -248,22 +252,22 @@ if charge > 0 then
       redis.call("SETRANGE", rings[i], string.format("%d", 19 + 6 * index), string.rep(cell, to_end))
       if gap > to_end then redis.call("SETRANGE", rings[i], "19", string.rep(cell, gap - to_end)) end
     end
-    count = count + charge
-    if count > 10000000000000 then count = 10000000000000 end
-    redis.call("SETRANGE", rings[i], "0", struct.pack(">I7I6I6", times[i], (oldest + count) % wrap, oldest))
-    counts[i] = count
+    counts[i] = math.min(count + charge, max_count)
+    redis.call("SETRANGE", rings[i], "0", struct.pack(">I7I6I6", times[i], (oldest + counts[i]) % wrap, oldest))
   end
   -- END
 end
 local mark = struct.pack(">I7I4", moment, 2 * permits + 1)
 -- PART ring_mark: printed by make generate
--- Takes id, mark, ttl, charge, before (the counts before the charge), rings, and what ring_read gives. Writes the id.
--- If that is refused, the totals fall back; the rings stay moved on to the current slices, which changes no count.
+-- Takes id, mark, ttl, counts_before, rings, struct and what ring_read gives. Writes the id. If that is refused, the
+-- totals fall back; the rings stay moved on to the current slices, which changes no count.
 local marked = redis.pcall("SET", id, mark, "PX", string.format("%.0f", math.ceil(ttl / 1000) + 1))
-for i = 1, marked.err and charge > 0 and #slices or 0 do
-  redis.call("SETRANGE", rings[i], "7", struct.pack(">I6", (oldests[i] + before[i]) % wrap))
+if marked.err then
+  for i = 1, #counts_before do
+    redis.call("SETRANGE", rings[i], "7", struct.pack(">I6", (oldests[i] + counts_before[i]) % wrap))
+  end
+  return marked
 end
-if marked.err then return marked end
 -- END
 return {1, permits, now}
 end
@@ -272,12 +276,11 @@ redis.register_function("budget_settle_v1", budget_settle_v1)
 local function budget_v1(KEYS, ARGV)
 -- budget v1
 --
--- A charge that is known only afterwards: takes an estimate from the rings of slice_ring under an id, and
--- budget_settle corrects it. It decides as slice_ring does, on the same rings. It denies while a window
--- is full, or over its limit because settling charged more. Asked again with the id and the same
--- permits before it is settled, it grants them again and charges nothing. If an id expires before it is
--- settled, its estimate stays charged. Take ids of your own making: an end user who chooses them is not
--- limited.
+-- A cost that is known only afterwards: takes an estimate from the rings of slice_ring under an id, and budget_settle
+-- corrects it. It decides as slice_ring does, on the same rings; a window that settling charged above its limit is
+-- full. Asked again with the id and the same permits within ttl, before it is settled, it grants them again and charges
+-- nothing, in any windows, full or not. If an id expires before it is settled, its estimate stays charged. Take ids of
+-- your own making: an end user who chooses them is not limited.
 --
 -- GROUP[i]    window       1..8
 -- KEYS[i]     ring_i       <prefix>:<limiter>:{<subject>}:sr1:<slice>x<size>
@@ -291,28 +294,27 @@ local function budget_v1(KEYS, ARGV)
 --
 -- REPLY[1]    granted      int   0..1000000000           permits granted: 0, or all that were asked for
 -- REPLY[2]    remaining    int   0..1000000000           permits that could be granted now
--- REPLY[3]    wait         us    0..                     until they come free (a look: 1 permit), if no one else asks
+-- REPLY[3]    wait         us    0..                     until they are free (0: one), if nobody else asks
 -- REPLY[4]    reset_after  us    0..                     until the last charge has left all windows
 -- REPLY[5]    now          time  0..                     the server's clock at the decision
 -- REPLY[5+i]  count_i      int   0..                     permits in the window now; more than limit_i is a debt
 --
--- ERROR       BADARG       an argument is not an integer in its range, or the id is settled or has other permits
+-- ERROR       BADARG       an argument is wrong, or their number, or the id is settled or has other permits
 -- ERROR       WRONGTYPE    a ring or id holds something other than a string
--- ERROR       BADSTATE     a ring or id holds a string that is not in the layout sr/1 or bg/1
+-- ERROR       BADSTATE     a ring ends before what the call reads of it, or an id cannot be read as bg/1
 --
--- STATE       sr/1         slice_ring's
+-- STATE       sr/1         slice_ring's. If Redis refuses to store the id, its charge goes back, but not in reset_after
 -- STATE       bg/1         Big-endian integers: the time of the charge in 7 bytes; twice the permits charged, and one
 --                          more where they are settled, in 4; until then, slice in 5 and size in 2 for each window
 --                          charged. Expires after ttl
--- COMPLEXITY  O(W)         as slice_ring; one GET, and a grant one SET more
+-- COMPLEXITY  O(W S)       as slice_ring; one GET, and a grant one SET more
 -- REDIS       5.0
 
 -- PART arguments: printed by make generate
--- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
+-- The integer from min to max that text spells, or nil. 2^53 - 1 has 16 digits. "0" and "1" need no pattern.
 local function integer(text, min, max)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
-  if not n or n < min or n > max then return nil end
-  return n
+  if n and n >= min and n <= max then return n end
 end
 
 if #KEYS < 2 or #KEYS > 9 then return redis.error_reply("BADARG KEYS: want 2 to 9") end
@@ -343,8 +345,8 @@ local clock = redis.call("TIME")
 local now = clock[1] * 1000000 + clock[2]
 
 -- PART struct: printed by make generate
--- miniredis, a Redis for tests, has no library struct: these two do the same for the formats used here, big-endian
--- integers of 1 to 8 bytes. rawget, because Redis raises an error for a global that does not exist.
+-- Gives struct. miniredis, a Redis for tests, has no such library: these two do the same for the formats used here,
+-- big-endian integers of 1 to 8 bytes. rawget, because Redis raises an error for a global that does not exist.
 local struct = rawget(_G, "struct") or {
   pack = function(format, ...)
     local bytes, numbers = "", {...}
@@ -368,22 +370,23 @@ local struct = rawget(_G, "struct") or {
 -- END
 
 -- PART ring_read: printed by make generate
--- Takes rings, slices, sizes, now. Gives for each window: its time, the slices since the last charge (gaps), the
--- total before its oldest slice (oldests) and what it holds (counts). Every ring is read before one is written.
-local wrap = 281474976710656 -- 2^48: of totals, only the differences count
+-- Takes rings, slices, sizes, now and struct. Gives times, gaps, oldests, counts, wrap and max_count. For each
+-- window: its time, the slices since the last charge, the total before its oldest slice, and what it holds. Totals
+-- wrap: only their differences count. Every ring is read before one is written.
+local wrap, max_count, step_back = 281474976710656, 10000000000000, 60000000 -- 2^48, 10^13, 60 s
 local times, gaps, oldests, counts = {nil, nil}, {nil, nil}, {nil, nil}, {nil, nil}
 for i = 1, #slices do
   local slice, size = slices[i], sizes[i]
   local header = redis.pcall("GETRANGE", rings[i], "0", "18")
-  if header.err then return header end
-  local last, total, oldest = now - size * slice -- no ring: as if all had just left the window
+  if type(header) == "table" then return header end
+  local last, total, oldest = now - size * slice -- no ring: gap = size, so total = oldest = 0
   if header ~= "" then
     if #header < 19 then return redis.error_reply("BADSTATE ring_" .. i .. ": want 19 bytes and its cells") end
     last, total, oldest = struct.unpack(">I7I6I6", header, 1)
   end
   -- A clock that stepped back stands still at the last charge, unless that was written by a clock that was wrong.
   local time = last > now and last or now
-  if time - now > size * slice + 60000000 then time, last = now, now - size * slice end
+  if time - now > size * slice + step_back then time, last = now, now - size * slice end
   local current = (time - time % slice) / slice
   local gap = current - (last - last % slice) / slice
   if gap >= size then -- all has left the window
@@ -394,17 +397,17 @@ for i = 1, #slices do
     if #cell < 6 then return redis.error_reply("BADSTATE ring_" .. i .. ": want 19 bytes and its cells") end
     oldest = struct.unpack(">I6", cell, 1)
   end
-  local count = math.floor((total - oldest) % wrap) -- under Lua 5.4 a float; a reply wants an integer
+  local count = math.floor((total - oldest) % wrap) -- under Lua 5.4 (Dragonfly) a float
   times[i], gaps[i], oldests[i], counts[i] = time, gap, oldest, count
 end
 -- END
 
 -- What is stored of the id.
 local known = permits > 0 and redis.pcall("GET", id)
+if type(known) == "table" then return known end
 if known then
-  if known.err then return known end
   local twice = #known > 10 and #known % 7 == 4 and struct.unpack(">I4", known, 8)
-  if not twice or twice > 2000000001 then
+  if not twice or twice > 2 * 1000000000 + 1 then
     return redis.error_reply("BADSTATE id: want a time, permits and windows")
   end
   if twice % 2 == 1 then return redis.error_reply("BADARG id: want one that is not settled") end
@@ -413,31 +416,34 @@ end
 
 local reported = 0
 -- PART ring_decide: printed by make generate
--- Takes permits, reported, limits, and what ring_read gives. Gives granted, wait, remaining and reset_after.
-local wanted, wait = math.max(permits, 1), 0 -- a look is told how long one permit would wait
-local remaining, reset_after, reset_charged = 1000000000, 0, 0
+-- Takes permits, reported, limits, rings, slices, sizes, now, struct and what ring_read gives. Gives granted, wait,
+-- remaining, reset_after and reset_if_charged. The last window, mostly the longest, spares the others their search.
+local wanted, wait = permits == 0 and 1 or permits, 0 -- a look is told how long one permit would wait
+local remaining, reset_after, reset_if_charged, unpack_cell = 1000000000, 0, 0, struct.unpack
 for i = #slices, 1, -1 do
   local slice, size, count = slices[i], sizes[i], counts[i] + reported
-  local room, left = limits[i] - wanted, limits[i] - count
-  local begins = times[i] - times[i] % slice -- of the current slice
-  local empty = begins + size * slice - now -- until it has left the window
+  local max, left = limits[i] - wanted, limits[i] - count -- max: that it may hold before a grant
+  local current = (times[i] - times[i] % slice) / slice
+  local empties_in = (current + size) * slice - now -- until the current slice has left
   if left < remaining then remaining = left end
-  if empty > reset_charged then reset_charged = empty end
-  if empty - gaps[i] * slice > reset_after then reset_after = empty - gaps[i] * slice end
-  if count > room and empty > wait then -- where another window waits longer, this one need not be searched
-    -- From slice free on the window holds no more than room, from slice full on it does. The later the slice, the
-    -- less: halving moves the two towards each other. The caller waits until free is the window's oldest slice.
-    local current = begins / slice
-    local full, free, last_charged = current - size + 1, current + 1, current - gaps[i]
-    local total = oldests[i] + math.min(count, 10000000000000) -- with the report
-    local cells = redis.call("GETRANGE", rings[i], "19", "-1")
-    if #cells < 6 * size and gaps[i] < size then
-      return redis.error_reply("BADSTATE ring_" .. i .. ": want 19 bytes and its cells")
-    end
-    while free - full > 1 do
-      local middle, before = math.floor((full + free) / 2), oldests[i] + counts[i]
-      if middle <= last_charged then before = struct.unpack(">I6", cells, 6 * (middle % size) + 1) end
-      if (total - before) % wrap > room then full = middle else free = middle end
+  if empties_in > reset_if_charged then reset_if_charged = empties_in end
+  if empties_in - gaps[i] * slice > reset_after then reset_after = empties_in - gaps[i] * slice end
+  if count > max and empties_in > wait then -- else it is free, or empty before another one is free
+    -- The caller waits until the window begins at free: after the slice charged last, if that holds more than max.
+    -- Else halving finds it: a window that begins at full holds more than max, one that begins at free does not.
+    local total, full, free = oldests[i] + math.min(count, max_count), current - size + 1, current - gaps[i] + 1
+    local at = 19 + 6 * ((free - 1) % size)
+    local cells = redis.call("GETRANGE", rings[i], string.format("%d", at), string.format("%d", at + 5))
+    if total - oldests[i] - counts[i] > max then -- the report alone
+      free = current + 1
+    elseif #cells < 6 or (total - unpack_cell(">I6", cells, 1)) % wrap <= max then
+      cells = redis.call("GETRANGE", rings[i], "19", "-1")
+      if #cells < 6 * size then return redis.error_reply("BADSTATE ring_" .. i .. ": want 19 bytes and its cells") end
+      while free - full > 1 do
+        local middle = (full + free - (full + free) % 2) / 2
+        local before = unpack_cell(">I6", cells, 6 * (middle % size) + 1)
+        if (total - before) % wrap > max then full = middle else free = middle end
+      end
     end
     wait = math.max(wait, (free + size - 1) * slice - now)
   end
@@ -448,28 +454,28 @@ local granted = wait == 0 and permits or 0
 if known then
   granted, wait = permits, 0
 elseif granted > 0 then
-  local charge, before = granted, {unpack(counts)}
+  local charge, counts_before = granted, {unpack(counts)}
   -- PART ring_charge: printed by make generate
-  -- Takes charge, rings, slices, sizes, now, and what ring_read gives. Charges every window, or none if Redis refuses
-  -- a command: first what changes no decision, then SETRANGE alone, which Redis refuses at once or not at all.
+  -- Takes charge, rings, slices, sizes, now, struct and what ring_read gives. Charges every window, or none if Redis
+  -- refuses a command: first what changes no decision, then SETRANGE alone. Its first call is refused, or none:
+  -- rights are the same for all, and memory counts only before a script's first write.
   for i = 1, #slices do
     local gap = gaps[i]
     if gap > 0 then
       local slice, size = slices[i], sizes[i]
-      -- 1 ms late, for servers whose clock for expiry is behind TIME. As text: Redis 7.2 prints some as 1e+9.
-      local expires = math.ceil((times[i] - times[i] % slice + size * slice) / 1000) + 1
+      -- 1 ms late: the clock of expiry may be behind TIME. As text: Redis 7.2 prints some numbers as 1e+9.
+      local expires_ms = math.ceil((times[i] - times[i] % slice + size * slice) / 1000) + 1
       if gap < size then
-        redis.call("PEXPIREAT", rings[i], string.format("%.0f", expires))
+        redis.call("PEXPIREAT", rings[i], string.format("%.0f", expires_ms))
       else
-        local life = string.format("%.0f", expires - math.floor(now / 1000))
-        redis.call("SET", rings[i], string.rep("\0", 19 + 6 * size), "PX", life)
+        local life_ms = string.format("%.0f", expires_ms - math.floor(now / 1000))
+        redis.call("SET", rings[i], string.rep("\0", 19 + 6 * size), "PX", life_ms)
       end
     end
   end
   for i = 1, #slices do
     local gap, size, oldest, count = gaps[i], sizes[i], oldests[i], counts[i]
-    -- The gap: the slices that were skipped, and the current one, begin with the total so far. They are written in
-    -- one piece or, across the end, in two.
+    -- Each slice of the gap, up to the current one, begins with the total so far: a piece, or two across the end.
     if gap > 0 and gap < size then
       local cell = struct.pack(">I6", (oldest + count) % wrap)
       local index = ((times[i] - times[i] % slices[i]) / slices[i] - gap + 1) % size
@@ -477,24 +483,24 @@ elseif granted > 0 then
       redis.call("SETRANGE", rings[i], string.format("%d", 19 + 6 * index), string.rep(cell, to_end))
       if gap > to_end then redis.call("SETRANGE", rings[i], "19", string.rep(cell, gap - to_end)) end
     end
-    count = count + charge
-    if count > 10000000000000 then count = 10000000000000 end
-    redis.call("SETRANGE", rings[i], "0", struct.pack(">I7I6I6", times[i], (oldest + count) % wrap, oldest))
-    counts[i] = count
+    counts[i] = math.min(count + charge, max_count)
+    redis.call("SETRANGE", rings[i], "0", struct.pack(">I7I6I6", times[i], (oldest + counts[i]) % wrap, oldest))
   end
   -- END
   local mark = struct.pack(">I7I4", now, 2 * permits)
   for i = 1, #slices do mark = mark .. struct.pack(">I5I2", slices[i], sizes[i]) end
   -- PART ring_mark: printed by make generate
-  -- Takes id, mark, ttl, charge, before (the counts before the charge), rings, and what ring_read gives. Writes the id.
-  -- If that is refused, the totals fall back; the rings stay moved on to the current slices, which changes no count.
+  -- Takes id, mark, ttl, counts_before, rings, struct and what ring_read gives. Writes the id. If that is refused, the
+  -- totals fall back; the rings stay moved on to the current slices, which changes no count.
   local marked = redis.pcall("SET", id, mark, "PX", string.format("%.0f", math.ceil(ttl / 1000) + 1))
-  for i = 1, marked.err and charge > 0 and #slices or 0 do
-    redis.call("SETRANGE", rings[i], "7", struct.pack(">I6", (oldests[i] + before[i]) % wrap))
+  if marked.err then
+    for i = 1, #counts_before do
+      redis.call("SETRANGE", rings[i], "7", struct.pack(">I6", (oldests[i] + counts_before[i]) % wrap))
+    end
+    return marked
   end
-  if marked.err then return marked end
   -- END
-  remaining, reset_after = remaining - granted, reset_charged
+  remaining, reset_after = remaining - granted, reset_if_charged
 end
 
 return {granted, math.max(remaining, 0), math.floor(wait), math.floor(reset_after), now, unpack(counts)}
@@ -542,11 +548,11 @@ local clock = redis.call("TIME")
 local now = clock[1] * 1000000 + clock[2]
 
 -- PART time_of_score: printed by make generate
--- Redis 7.2 prints large round scores as 1e+15; gopher-lua, the Lua of miniredis, reads only 1.e+15. Up to 2^53 - 1 a
--- Lua number is exact.
+-- Gives time_of_score. Redis 7.2 prints large round scores as 1e+15; miniredis, in gopher-lua, reads only 1.e+15.
 local function time_of_score(score)
+  local max_exact = 9007199254740991 -- 2^53 - 1: up to there a Lua number is exact
   local time = tonumber(score) or tonumber((score:gsub("e", ".e")))
-  if time and time >= 0 and time <= 9007199254740991 and time % 1 == 0 then return time end
+  if time and time >= 0 and time <= max_exact and time % 1 == 0 then return time end
 end
 -- END
 
@@ -616,11 +622,10 @@ local function concurrency_v1(KEYS, ARGV)
 -- REDIS       5.0
 
 -- PART arguments: printed by make generate
--- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
+-- The integer from min to max that text spells, or nil. 2^53 - 1 has 16 digits. "0" and "1" need no pattern.
 local function integer(text, min, max)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
-  if not n or n < min or n > max then return nil end
-  return n
+  if n and n >= min and n <= max then return n end
 end
 
 if #KEYS ~= 1 then return redis.error_reply("BADARG KEYS: want 1") end
@@ -640,16 +645,16 @@ local clock = redis.call("TIME")
 local now = clock[1] * 1000000 + clock[2]
 
 -- PART time_of_score: printed by make generate
--- Redis 7.2 prints large round scores as 1e+15; gopher-lua, the Lua of miniredis, reads only 1.e+15. Up to 2^53 - 1 a
--- Lua number is exact.
+-- Gives time_of_score. Redis 7.2 prints large round scores as 1e+15; miniredis, in gopher-lua, reads only 1.e+15.
 local function time_of_score(score)
+  local max_exact = 9007199254740991 -- 2^53 - 1: up to there a Lua number is exact
   local time = tonumber(score) or tonumber((score:gsub("e", ".e")))
-  if time and time >= 0 and time <= 9007199254740991 and time % 1 == 0 then return time end
+  if time and time >= 0 and time <= max_exact and time % 1 == 0 then return time end
 end
 -- END
 
 -- A lease is live while its score is after now. Ended ones count for nothing, removed or not.
-local live = redis.pcall("ZCOUNT", holders, "(" .. clock[1] .. string.format("%06d", clock[2]), "+inf")
+local live = redis.pcall("ZCOUNT", holders, "(" .. clock[1] .. string.format("%06d", now % 1000000), "+inf")
 if type(live) == "table" then return live end
 
 local score, held -- when the lease of this id ends, if it is live
@@ -688,7 +693,7 @@ if granted == 1 and not (held and held >= ends) then
   local expires = math.ceil(last / 1000) + 1 -- in ms, 1 ms late: a server's clock for expiry may be behind
   local ms = expires % 1000
   local kept = redis.pcall("PEXPIREAT", holders, string.format("%d%03d", (expires - ms) / 1000, ms))
-  if kept ~= 1 then
+  if type(kept) == "table" then
     -- Refused, for example by an ACL. Leases that never expire must not stay: take back what was added. If that is
     -- refused too, redis.call raises the error.
     if held then redis.call("ZADD", holders, score, id) else redis.call("ZREM", holders, id) end
@@ -714,9 +719,9 @@ local function gcra_many_v1(KEYS, ARGV)
 --
 -- gcra_v1 for up to 64 keys of one limiter in one call. REPLY goes on with EACH for each key in turn. Each key is
 -- decided as by gcra_v1, and twice if it is named twice. Only granted above 0 is a grant. One that cannot be decided
--- has granted -1 (BADSTATE) or -2 (WRONGTYPE); the others are decided. If Redis refuses a command, for example by an
--- ACL, the call ends with that error, and those before it keep their grants: too much is counted, never too little.
--- In a cluster all keys must lie in one slot: different subjects mostly do not.
+-- has granted -1 (BADSTATE) or -2 (WRONGTYPE), and 0 in its other fields; the others are decided. If Redis refuses a
+-- command, for example by an ACL, the call ends with that error, and those before it keep their grants: too much is
+-- counted, never too little. In a cluster all keys must lie in one slot: different subjects mostly do not.
 --
 -- GROUP[k]    subject      1..64
 -- KEYS[k]     bucket       <prefix>:<limiter>:{<subject>}:gcra1
@@ -741,11 +746,10 @@ local function gcra_many_v1(KEYS, ARGV)
 -- COMPLEXITY  O(K)         one TIME, then as gcra_v1 for each of K subjects
 -- REDIS       5.0
 
--- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
+-- The integer from min to max that text spells, or nil. 2^53 - 1 has 16 digits. "0" and "1" need no pattern.
 local function integer(text, min, max)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
-  if not n or n < min or n > max then return nil end
-  return n
+  if n and n >= min and n <= max then return n end
 end
 
 if #KEYS < 1 or #KEYS > 64 then return redis.error_reply("BADARG KEYS: want 1 to 64") end
@@ -761,19 +765,19 @@ if not permits then return redis.error_reply("BADARG permits: want 0..10000000")
 local max_wait = integer(ARGV[5], 0, 60000000)
 if not max_wait then return redis.error_reply("BADARG max_wait: want 0..60000000") end
 
+-- A permit comes back each interval = window / limit. The theoretical arrival time is when all have. k permits move it
+-- on by k * interval, from now at the earliest, and may be taken if it then lies up to depth = burst * interval ahead.
 -- A length of time x is exact: x microseconds and x_part / limit of one, with x_part below limit.
 local interval_part = window % limit
 local interval = (window - interval_part) / limit
 
--- k times a length. Neither k nor part is above 10^7, so k * part is exact; k * whole is, up to 2^53, and the check of
--- depth refuses more. limit is an argument because a captured variable would cost each call more than the products.
+-- k * (whole + part / limit). k and part are up to 10^7, so k * part is exact; so is k * whole, as more is refused.
 local function times(k, whole, part, limit)
   local numerator = k * part % limit
   return k * whole + (k * part - numerator) / limit, numerator
 end
 
--- The depth of the bucket is the time in which burst permits come back: the window, if burst is limit.
-local depth, depth_part = window, 0
+local depth, depth_part = window, 0 -- if burst is limit
 if burst ~= limit then depth, depth_part = times(burst, interval, interval_part, limit) end
 local max_depth = 4503599627370496 -- 2^52: a sum of two such lengths is still exact
 if depth > max_depth or depth == max_depth and depth_part > 0 then
@@ -784,8 +788,8 @@ if permits > burst then return redis.error_reply("BADARG permits: want up to bur
 local clock = redis.call("TIME")
 local now = clock[1] * 1000000 + clock[2]
 
--- miniredis, a Redis for tests, has no library struct: these two do the same for the formats used here, big-endian
--- integers of 1 to 8 bytes. rawget, because Redis raises an error for a global that does not exist.
+-- Gives struct. miniredis, a Redis for tests, has no such library: these two do the same for the formats used here,
+-- big-endian integers of 1 to 8 bytes. rawget, because Redis raises an error for a global that does not exist.
 local struct = rawget(_G, "struct") or {
   pack = function(format, ...)
     local bytes, numbers = "", {...}
@@ -810,27 +814,27 @@ local struct = rawget(_G, "struct") or {
 -- Decides about one subject, as gcra_v1 does. Returns the fields of its reply, or an error.
 local function decide(bucket)
   local stored = redis.pcall("GET", bucket)
+  if type(stored) == "table" then return stored end
   -- How far the theoretical arrival time lies ahead of now: 0 for a full bucket.
   local ahead, part = 0, 0
-  -- A bucket is believed unless the clock is more than a window and slack before written: further back than that is no
-  -- clock step that is believed.
-  -- Calls may differ in window, so the widest counts: see STATE. Two are kept; with three different windows the second
-  -- may count for longer than its grants, which only delays when a bucket is void.
-  local slack = 60000000 -- 60 s, for a step back; written is a clock's time and never a booking's
+  -- A bucket is void if the clock is more than widest and step_back before written. Calls may differ in window, so the
+  -- widest counts: see STATE. Two are kept; with three, the second may count for longer than its grants, which only
+  -- delays when a bucket is void.
+  local step_back = 60000000 -- 60 s; written is a clock's time and never a booking's
   local widest, next_widest, drained
   if stored then
-    if stored.err then return stored end
+    local max_exact = 9007199254740991 -- 2^53 - 1: up to there a Lua number is exact
     local tat, numerator, stored_limit, written
     if #stored == 26 then
       tat, numerator, stored_limit, written, widest = struct.unpack(">I7I3I3I7I6", stored, 1)
     elseif #stored == 39 then
       tat, numerator, stored_limit, written, widest, next_widest, drained = struct.unpack(">I7I3I3I7I6I6I7", stored, 1)
     end
-    if not tat or numerator >= stored_limit or stored_limit > 10000000 or tat > 9007199254740991 then
+    if not tat or numerator >= stored_limit or stored_limit > 10000000 or tat > max_exact then
       return redis.error_reply("BADSTATE bucket: want the 26 or 39 bytes of a bucket")
     end
     -- It counts if it is not full again (at tat the numerator is still to come), and if it is not void.
-    if tat >= now and now >= written - widest - slack then
+    if tat >= now and now >= written - widest - step_back then
       ahead, part = tat - now, numerator
       if stored_limit ~= limit and part > 0 then ahead, part = ahead + 1, 0 end -- units of another limit: round up
       if next_widest and now >= drained then widest, next_widest = next_widest, nil end
@@ -953,11 +957,10 @@ local function gcra_v1(KEYS, ARGV)
 -- REDIS       5.0
 
 -- PART arguments: printed by make generate
--- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
+-- The integer from min to max that text spells, or nil. 2^53 - 1 has 16 digits. "0" and "1" need no pattern.
 local function integer(text, min, max)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
-  if not n or n < min or n > max then return nil end
-  return n
+  if n and n >= min and n <= max then return n end
 end
 
 if #KEYS ~= 1 then return redis.error_reply("BADARG KEYS: want 1") end
@@ -975,19 +978,19 @@ local max_wait = integer(ARGV[5], 0, 60000000)
 if not max_wait then return redis.error_reply("BADARG max_wait: want 0..60000000") end
 -- END
 
+-- A permit comes back each interval = window / limit. The theoretical arrival time is when all have. k permits move it
+-- on by k * interval, from now at the earliest, and may be taken if it then lies up to depth = burst * interval ahead.
 -- A length of time x is exact: x microseconds and x_part / limit of one, with x_part below limit.
 local interval_part = window % limit
 local interval = (window - interval_part) / limit
 
--- k times a length. Neither k nor part is above 10^7, so k * part is exact; k * whole is, up to 2^53, and the check of
--- depth refuses more. limit is an argument because a captured variable would cost each call more than the products.
+-- k * (whole + part / limit). k and part are up to 10^7, so k * part is exact; so is k * whole, as more is refused.
 local function times(k, whole, part, limit)
   local numerator = k * part % limit
   return k * whole + (k * part - numerator) / limit, numerator
 end
 
--- The depth of the bucket is the time in which burst permits come back: the window, if burst is limit.
-local depth, depth_part = window, 0
+local depth, depth_part = window, 0 -- if burst is limit
 if burst ~= limit then depth, depth_part = times(burst, interval, interval_part, limit) end
 local max_depth = 4503599627370496 -- 2^52: a sum of two such lengths is still exact
 if depth > max_depth or depth == max_depth and depth_part > 0 then
@@ -999,8 +1002,8 @@ local clock = redis.call("TIME")
 local now = clock[1] * 1000000 + clock[2]
 
 -- PART struct: printed by make generate
--- miniredis, a Redis for tests, has no library struct: these two do the same for the formats used here, big-endian
--- integers of 1 to 8 bytes. rawget, because Redis raises an error for a global that does not exist.
+-- Gives struct. miniredis, a Redis for tests, has no such library: these two do the same for the formats used here,
+-- big-endian integers of 1 to 8 bytes. rawget, because Redis raises an error for a global that does not exist.
 local struct = rawget(_G, "struct") or {
   pack = function(format, ...)
     local bytes, numbers = "", {...}
@@ -1026,27 +1029,27 @@ local struct = rawget(_G, "struct") or {
 -- MANY: gcra_many_v1 repeats what follows for 1..64 keys.
 
 local stored = redis.pcall("GET", bucket)
+if type(stored) == "table" then return stored end
 -- How far the theoretical arrival time lies ahead of now: 0 for a full bucket.
 local ahead, part = 0, 0
--- A bucket is believed unless the clock is more than a window and slack before written: further back than that is no
--- clock step that is believed.
--- Calls may differ in window, so the widest counts: see STATE. Two are kept; with three different windows the second
--- may count for longer than its grants, which only delays when a bucket is void.
-local slack = 60000000 -- 60 s, for a step back; written is a clock's time and never a booking's
+-- A bucket is void if the clock is more than widest and step_back before written. Calls may differ in window, so the
+-- widest counts: see STATE. Two are kept; with three, the second may count for longer than its grants, which only
+-- delays when a bucket is void.
+local step_back = 60000000 -- 60 s; written is a clock's time and never a booking's
 local widest, next_widest, drained
 if stored then
-  if stored.err then return stored end
+  local max_exact = 9007199254740991 -- 2^53 - 1: up to there a Lua number is exact
   local tat, numerator, stored_limit, written
   if #stored == 26 then
     tat, numerator, stored_limit, written, widest = struct.unpack(">I7I3I3I7I6", stored, 1)
   elseif #stored == 39 then
     tat, numerator, stored_limit, written, widest, next_widest, drained = struct.unpack(">I7I3I3I7I6I6I7", stored, 1)
   end
-  if not tat or numerator >= stored_limit or stored_limit > 10000000 or tat > 9007199254740991 then
+  if not tat or numerator >= stored_limit or stored_limit > 10000000 or tat > max_exact then
     return redis.error_reply("BADSTATE bucket: want the 26 or 39 bytes of a bucket")
   end
   -- It counts if it is not full again (at tat the numerator is still to come), and if it is not void.
-  if tat >= now and now >= written - widest - slack then
+  if tat >= now and now >= written - widest - step_back then
     ahead, part = tat - now, numerator
     if stored_limit ~= limit and part > 0 then ahead, part = ahead + 1, 0 end -- units of another limit: round up
     if next_widest and now >= drained then widest, next_widest = next_widest, nil end
@@ -1117,11 +1120,11 @@ local function list_log_many_v1(KEYS, ARGV)
 --
 -- list_log_v1 for up to 64 keys of one limiter in one call. REPLY goes on with EACH for each key in turn. Each key is
 -- decided as by list_log_v1, and twice if it is named twice. K is the number of keys. Only granted above 0 is a
--- grant. One that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE); the others are decided. If Redis
--- refuses a command, for example by an ACL, the call ends with that error, and those before it keep their grants: too
--- much is counted, never too little. In a cluster all keys must lie in one slot: different subjects mostly do not.
--- Granted -3: not decided and not charged, because the keys before it have read 256 entries. Expect it in calls for
--- more than 15 keys. Ask for these keys again.
+-- grant. One that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and 0 in its other fields; the
+-- others are decided. If Redis refuses a command, for example by an ACL, the call ends with that error, and those
+-- before it keep their grants: too much is counted, never too little. In a cluster all keys must lie in one slot:
+-- different subjects mostly do not. Granted -3: not decided and not charged, because the keys before it have read 256
+-- entries. Expect it in calls for more than 15 keys. Ask for these keys again.
 --
 -- GROUP[k]    subject      1..64
 -- KEYS[k]     log          <prefix>:<limiter>:{<subject>}:ll1
@@ -1145,11 +1148,10 @@ local function list_log_many_v1(KEYS, ARGV)
 -- COMPLEXITY  O(K log N)   one TIME, then as list_log_v1 for each of K subjects
 -- REDIS       5.0
 
--- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
+-- The integer from min to max that text spells, or nil. 2^53 - 1 has 16 digits. "0" and "1" need no pattern.
 local function integer(text, min, max)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
-  if not n or n < min or n > max then return nil end
-  return n
+  if n and n >= min and n <= max then return n end
 end
 
 if #KEYS < 1 or #KEYS > 64 then return redis.error_reply("BADARG KEYS: want 1 to 64") end
@@ -1180,9 +1182,9 @@ local window_start = now - window -- permits granted for this time or an earlier
 local calls = 0 -- of time_of, for all keys
 local function time_of(entry)
   calls = calls + 1
+  local max_exact = 9007199254740991 -- 2^53 - 1: up to there a Lua number is exact
   local time = tonumber(entry)
-  -- Up to 2^53 - 1 a Lua number is exact.
-  if time and time >= 0 and time <= 9007199254740991 and time % 1 == 0 then return time end
+  if time and time >= 0 and time <= max_exact and time % 1 == 0 then return time end
 end
 
 -- Decides about one subject, as list_log_v1 does. Returns the fields of its reply, or an error.
@@ -1195,7 +1197,7 @@ local function decide(log)
   -- void.
   local slack = 120000000 -- 60 s for a booking, 60 s for a step back
   local tail = redis.pcall("LINDEX", log, "-1") -- pcall, so that WRONGTYPE reaches the caller as it is
-  if tail and tail.err then return tail end
+  if type(tail) == "table" then return tail end
   local newest = tail and time_of(tail)
   if tail and not newest then unreadable = true end
   if newest and newest > now + window + slack then
@@ -1231,10 +1233,8 @@ local function decide(log)
 
   -- live is for remaining. A denial where not even one permit is free needs no count: remaining is 0 without it.
   local none_free = granted == 0 and due > now and (wanted == 1 or newest > now)
-  local gone, live = 0, newest and limit or 0
+  local gone, live = 0, newest and limit or 0 -- gone: how many entries at the head have left the window
   if newest and not none_free then
-    -- Count the entries at the head that have left the window. Entry number gone has left: steps that double look for
-    -- one that has not, then steps that halve look for the first one.
     local head = time_of(redis.call("LINDEX", log, "0"))
     if not head then
       unreadable = true
@@ -1246,15 +1246,17 @@ local function decide(log)
         if not time then unreadable = true end
         return time and time <= window_start
       end
-      local step = 1
-      while has_left(gone + step) do
-        gone, step = gone + step, step * 2
+      -- The entry with the index last has left: steps that double look for one that has not, then steps that halve for
+      -- the last one that has.
+      local last, step = 0, 1
+      while has_left(last + step) do
+        last, step = last + step, step * 2
       end
       while step > 1 do
         step = math.floor(step / 2)
-        if has_left(gone + step) then gone = gone + step end
+        if has_left(last + step) then last = last + step end
       end
-      gone = gone + 1 -- from an index to a count
+      gone = last + 1
     end
     live = length - gone
   end
@@ -1267,7 +1269,7 @@ local function decide(log)
       -- Remove more than are added, so that old entries never pile up, but not all, so that a call's cost is bounded.
       redis.call("LTRIM", log, math.min(gone, granted + 100), "-1")
     end
-    local entry = clock[1] .. string.format("%06d", clock[2])
+    local entry = clock[1] .. string.format("%06d", now % 1000000)
     if due > now then
       local us = due % 1000000
       entry = string.format("%d%06d", (due - us) / 1000000, us)
@@ -1282,7 +1284,7 @@ local function decide(log)
     local expires = math.ceil((due + window) / 1000) + 1 -- in ms, 1 ms late: a server's clock for expiry may be behind
     local ms = expires % 1000
     local kept = redis.pcall("PEXPIREAT", log, string.format("%d%03d", (expires - ms) / 1000, ms))
-    if kept ~= 1 then
+    if type(kept) == "table" then
       -- Refused, for example by an ACL. A log without expiry must not stay: take back what was added. If that is
       -- refused too, redis.call raises the error.
       redis.call("LTRIM", log, "0", -granted - 1)
@@ -1349,11 +1351,10 @@ local function list_log_return_v1(KEYS, ARGV)
 -- REDIS       5.0
 
 -- PART arguments: printed by make generate
--- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
+-- The integer from min to max that text spells, or nil. 2^53 - 1 has 16 digits. "0" and "1" need no pattern.
 local function integer(text, min, max)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
-  if not n or n < min or n > max then return nil end
-  return n
+  if n and n >= min and n <= max then return n end
 end
 
 if #KEYS ~= 1 then return redis.error_reply("BADARG KEYS: want 1") end
@@ -1370,9 +1371,9 @@ if type(length) == "table" then return length end
 
 local unreadable -- an entry is no time: an error before anything is written
 local function time_from_end(n)
+  local max_exact = 9007199254740991 -- 2^53 - 1: up to there a Lua number is exact
   local time = tonumber((redis.call("LINDEX", log, -n)))
-  -- Up to 2^53 - 1 a Lua number is exact.
-  if time and time >= 0 and time <= 9007199254740991 and time % 1 == 0 then return time end
+  if time and time >= 0 and time <= max_exact and time % 1 == 0 then return time end
   unreadable = true
   return moment
 end
@@ -1454,11 +1455,10 @@ local function list_log_v1(KEYS, ARGV)
 -- REDIS       5.0
 
 -- PART arguments: printed by make generate
--- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
+-- The integer from min to max that text spells, or nil. 2^53 - 1 has 16 digits. "0" and "1" need no pattern.
 local function integer(text, min, max)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
-  if not n or n < min or n > max then return nil end
-  return n
+  if n and n >= min and n <= max then return n end
 end
 
 if #KEYS ~= 1 then return redis.error_reply("BADARG KEYS: want 1") end
@@ -1485,9 +1485,9 @@ local window_start = now - window -- permits granted for this time or an earlier
 -- "%.0f" takes twice as long. Small numbers, such as an index, are passed as they are.
 
 local function time_of(entry)
+  local max_exact = 9007199254740991 -- 2^53 - 1: up to there a Lua number is exact
   local time = tonumber(entry)
-  -- Up to 2^53 - 1 a Lua number is exact.
-  if time and time >= 0 and time <= 9007199254740991 and time % 1 == 0 then return time end
+  if time and time >= 0 and time <= max_exact and time % 1 == 0 then return time end
 end
 
 -- MANY: list_log_many_v1 repeats what follows for 1..64 keys, keys * permits up to 1000, 256 calls of time_of.
@@ -1500,7 +1500,7 @@ local unreadable -- an entry is no time: an error before anything is written
 -- void.
 local slack = 120000000 -- 60 s for a booking, 60 s for a step back
 local tail = redis.pcall("LINDEX", log, "-1") -- pcall, so that WRONGTYPE reaches the caller as it is
-if tail and tail.err then return tail end
+if type(tail) == "table" then return tail end
 local newest = tail and time_of(tail)
 if tail and not newest then unreadable = true end
 if newest and newest > now + window + slack then
@@ -1536,10 +1536,8 @@ if due - now <= max_wait then granted = permits end
 
 -- live is for remaining. A denial where not even one permit is free needs no count: remaining is 0 without it.
 local none_free = granted == 0 and due > now and (wanted == 1 or newest > now)
-local gone, live = 0, newest and limit or 0
+local gone, live = 0, newest and limit or 0 -- gone: how many entries at the head have left the window
 if newest and not none_free then
-  -- Count the entries at the head that have left the window. Entry number gone has left: steps that double look for
-  -- one that has not, then steps that halve look for the first one.
   local head = time_of(redis.call("LINDEX", log, "0"))
   if not head then
     unreadable = true
@@ -1551,15 +1549,17 @@ if newest and not none_free then
       if not time then unreadable = true end
       return time and time <= window_start
     end
-    local step = 1
-    while has_left(gone + step) do
-      gone, step = gone + step, step * 2
+    -- The entry with the index last has left: steps that double look for one that has not, then steps that halve for
+    -- the last one that has.
+    local last, step = 0, 1
+    while has_left(last + step) do
+      last, step = last + step, step * 2
     end
     while step > 1 do
       step = math.floor(step / 2)
-      if has_left(gone + step) then gone = gone + step end
+      if has_left(last + step) then last = last + step end
     end
-    gone = gone + 1 -- from an index to a count
+    gone = last + 1
   end
   live = length - gone
 end
@@ -1572,7 +1572,7 @@ if granted > 0 then
     -- Remove more than are added, so that old entries never pile up, but not all, so that a call's cost is bounded.
     redis.call("LTRIM", log, math.min(gone, granted + 100), "-1")
   end
-  local entry = clock[1] .. string.format("%06d", clock[2])
+  local entry = clock[1] .. string.format("%06d", now % 1000000)
   if due > now then
     local us = due % 1000000
     entry = string.format("%d%06d", (due - us) / 1000000, us)
@@ -1587,7 +1587,7 @@ if granted > 0 then
   local expires = math.ceil((due + window) / 1000) + 1 -- in ms, 1 ms late: a server's clock for expiry may be behind
   local ms = expires % 1000
   local kept = redis.pcall("PEXPIREAT", log, string.format("%d%03d", (expires - ms) / 1000, ms))
-  if kept ~= 1 then
+  if type(kept) == "table" then
     -- Refused, for example by an ACL. A log without expiry must not stay: take back what was added. If that is
     -- refused too, redis.call raises the error.
     redis.call("LTRIM", log, "0", -granted - 1)
@@ -1613,19 +1613,19 @@ redis.register_function{
 local function slice_ring_many_v1(KEYS, ARGV)
 -- slice_ring_many v1
 --
--- slice_ring_v1 for up to 16 keys of one limiter in one call. KEYS has the rings of the first subject, then of the
--- next. REPLY goes on with EACH for each subject in turn. Each is decided as by slice_ring_v1, and twice if it is
--- named twice. Only granted above 0 is a grant. One that cannot be decided has granted -1 (BADSTATE) or -2
--- (WRONGTYPE); the others are decided. If Redis refuses a command, for example by an ACL, the call ends with that
--- error, and those before it keep their grants: too much is counted, never too little. In a cluster all keys must lie
--- in one slot: different subjects mostly do not.
+-- slice_ring_v1 for several subjects of one limiter in one call, with up to 16 keys in all. KEYS has the rings of the
+-- first subject, then of the next. REPLY goes on with EACH for each subject in turn. Each is decided as by
+-- slice_ring_v1, and twice if it is named twice. Only granted above 0 is a grant. One that cannot be decided has
+-- granted -1 (BADSTATE) or -2 (WRONGTYPE), and 0 in its other fields; the others are decided. If Redis refuses a
+-- command, for example by an ACL, the call ends with that error, and those before it keep their grants: too much is
+-- counted, never too little. In a cluster all keys must lie in one slot: different subjects mostly do not.
 --
 -- GROUP[k]    subject      1..16
 -- GROUP[i]    window       1..8
 -- KEYS[ki]    ring_i       <prefix>:<limiter>:{<subject>}:sr1:<slice>x<size>
 --
 -- ARGV[1]     permits      int   0..1000000000           wanted now, up to every limit; 0 asks for none
--- ARGV[2]     reported     int   0..1000000000           charged in any case; with permits 0, 0 only looks
+-- ARGV[2]     reported     int   0..1000000000           charged even if denied; both 0: only looks
 -- ARGV[3i]    slice_i      us    1000..86400000000       length of a slice
 -- ARGV[3i+1]  size_i       int   1..1000                 number of its slices
 -- ARGV[3i+2]  limit_i      int   1..1000000000           permits in the window
@@ -1633,23 +1633,22 @@ local function slice_ring_many_v1(KEYS, ARGV)
 -- REPLY[1]    now          time  0..                     the server's clock at the decision
 -- EACH[1]     granted      int   -2..1000000000          permits granted; -1: BADSTATE, -2: WRONGTYPE
 -- EACH[2]     remaining    int   0..1000000000           permits that could be granted now
--- EACH[3]     wait         us    0..                     until they come free (permits 0: one), if no one else asks
+-- EACH[3]     wait         us    0..                     until they are free (0: one), if nobody else asks
 -- EACH[4]     reset_after  us    0..                     until the last charge has left all windows
 -- EACH[4+i]   count_i      int   0..                     permits in the window now; charges stop at 10^13
 --
--- ERROR       BADARG       an argument is not an integer in its range
+-- ERROR       BADARG       an argument is wrong, or their number
 -- ERROR       WRONGTYPE    granted -2: a ring holds something other than a string
--- ERROR       BADSTATE     granted -1: a ring holds a string that is not in the layout sr/1
+-- ERROR       BADSTATE     granted -1: a ring ends before what the call reads of it
 --
 -- STATE       sr/1         as slice_ring_v1
--- COMPLEXITY  O(K W)       one TIME, then as slice_ring_v1 for each of K subjects
+-- COMPLEXITY  O(K W S)     one TIME, then as slice_ring_v1 for each of K subjects
 -- REDIS       5.0
 
--- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
+-- The integer from min to max that text spells, or nil. 2^53 - 1 has 16 digits. "0" and "1" need no pattern.
 local function integer(text, min, max)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
-  if not n or n < min or n > max then return nil end
-  return n
+  if n and n >= min and n <= max then return n end
 end
 
 if #KEYS < 1 or #KEYS > 16 then return redis.error_reply("BADARG KEYS: want 1 to 16") end
@@ -1675,12 +1674,10 @@ end
 for i = 1, #limits do
   if permits > limits[i] then return redis.error_reply("BADARG permits: want up to every limit") end
 end
-
 local clock = redis.call("TIME")
 local now = clock[1] * 1000000 + clock[2]
-
--- miniredis, a Redis for tests, has no library struct: these two do the same for the formats used here, big-endian
--- integers of 1 to 8 bytes. rawget, because Redis raises an error for a global that does not exist.
+-- Gives struct. miniredis, a Redis for tests, has no such library: these two do the same for the formats used here,
+-- big-endian integers of 1 to 8 bytes. rawget, because Redis raises an error for a global that does not exist.
 local struct = rawget(_G, "struct") or {
   pack = function(format, ...)
     local bytes, numbers = "", {...}
@@ -1701,25 +1698,26 @@ local struct = rawget(_G, "struct") or {
     return unpack(numbers) -- the function of Lua
   end,
 }
--- END
+
 -- Decides about one subject, as slice_ring_v1 does. Returns the fields of its reply, or an error.
 local function decide(rings)
-  -- Takes rings, slices, sizes, now. Gives for each window: its time, the slices since the last charge (gaps), the
-  -- total before its oldest slice (oldests) and what it holds (counts). Every ring is read before one is written.
-  local wrap = 281474976710656 -- 2^48: of totals, only the differences count
+  -- Takes rings, slices, sizes, now and struct. Gives times, gaps, oldests, counts, wrap and max_count. For each
+  -- window: its time, the slices since the last charge, the total before its oldest slice, and what it holds. Totals
+  -- wrap: only their differences count. Every ring is read before one is written.
+  local wrap, max_count, step_back = 281474976710656, 10000000000000, 60000000 -- 2^48, 10^13, 60 s
   local times, gaps, oldests, counts = {nil, nil}, {nil, nil}, {nil, nil}, {nil, nil}
   for i = 1, #slices do
     local slice, size = slices[i], sizes[i]
     local header = redis.pcall("GETRANGE", rings[i], "0", "18")
-    if header.err then return header end
-    local last, total, oldest = now - size * slice -- no ring: as if all had just left the window
+    if type(header) == "table" then return header end
+    local last, total, oldest = now - size * slice -- no ring: gap = size, so total = oldest = 0
     if header ~= "" then
       if #header < 19 then return redis.error_reply("BADSTATE ring_" .. i .. ": want 19 bytes and its cells") end
       last, total, oldest = struct.unpack(">I7I6I6", header, 1)
     end
     -- A clock that stepped back stands still at the last charge, unless that was written by a clock that was wrong.
     local time = last > now and last or now
-    if time - now > size * slice + 60000000 then time, last = now, now - size * slice end
+    if time - now > size * slice + step_back then time, last = now, now - size * slice end
     local current = (time - time % slice) / slice
     local gap = current - (last - last % slice) / slice
     if gap >= size then -- all has left the window
@@ -1730,34 +1728,37 @@ local function decide(rings)
       if #cell < 6 then return redis.error_reply("BADSTATE ring_" .. i .. ": want 19 bytes and its cells") end
       oldest = struct.unpack(">I6", cell, 1)
     end
-    local count = math.floor((total - oldest) % wrap) -- under Lua 5.4 a float; a reply wants an integer
+    local count = math.floor((total - oldest) % wrap) -- under Lua 5.4 (Dragonfly) a float
     times[i], gaps[i], oldests[i], counts[i] = time, gap, oldest, count
   end
-  -- Takes permits, reported, limits, and what ring_read gives. Gives granted, wait, remaining and reset_after.
-  local wanted, wait = math.max(permits, 1), 0 -- a look is told how long one permit would wait
-  local remaining, reset_after, reset_charged = 1000000000, 0, 0
+  -- Takes permits, reported, limits, rings, slices, sizes, now, struct and what ring_read gives. Gives granted, wait,
+  -- remaining, reset_after and reset_if_charged. The last window, mostly the longest, spares the others their search.
+  local wanted, wait = permits == 0 and 1 or permits, 0 -- a look is told how long one permit would wait
+  local remaining, reset_after, reset_if_charged, unpack_cell = 1000000000, 0, 0, struct.unpack
   for i = #slices, 1, -1 do
     local slice, size, count = slices[i], sizes[i], counts[i] + reported
-    local room, left = limits[i] - wanted, limits[i] - count
-    local begins = times[i] - times[i] % slice -- of the current slice
-    local empty = begins + size * slice - now -- until it has left the window
+    local max, left = limits[i] - wanted, limits[i] - count -- max: that it may hold before a grant
+    local current = (times[i] - times[i] % slice) / slice
+    local empties_in = (current + size) * slice - now -- until the current slice has left
     if left < remaining then remaining = left end
-    if empty > reset_charged then reset_charged = empty end
-    if empty - gaps[i] * slice > reset_after then reset_after = empty - gaps[i] * slice end
-    if count > room and empty > wait then -- where another window waits longer, this one need not be searched
-      -- From slice free on the window holds no more than room, from slice full on it does. The later the slice, the
-      -- less: halving moves the two towards each other. The caller waits until free is the window's oldest slice.
-      local current = begins / slice
-      local full, free, last_charged = current - size + 1, current + 1, current - gaps[i]
-      local total = oldests[i] + math.min(count, 10000000000000) -- with the report
-      local cells = redis.call("GETRANGE", rings[i], "19", "-1")
-      if #cells < 6 * size and gaps[i] < size then
-        return redis.error_reply("BADSTATE ring_" .. i .. ": want 19 bytes and its cells")
-      end
-      while free - full > 1 do
-        local middle, before = math.floor((full + free) / 2), oldests[i] + counts[i]
-        if middle <= last_charged then before = struct.unpack(">I6", cells, 6 * (middle % size) + 1) end
-        if (total - before) % wrap > room then full = middle else free = middle end
+    if empties_in > reset_if_charged then reset_if_charged = empties_in end
+    if empties_in - gaps[i] * slice > reset_after then reset_after = empties_in - gaps[i] * slice end
+    if count > max and empties_in > wait then -- else it is free, or empty before another one is free
+      -- The caller waits until the window begins at free: after the slice charged last, if that holds more than max.
+      -- Else halving finds it: a window that begins at full holds more than max, one that begins at free does not.
+      local total, full, free = oldests[i] + math.min(count, max_count), current - size + 1, current - gaps[i] + 1
+      local at = 19 + 6 * ((free - 1) % size)
+      local cells = redis.call("GETRANGE", rings[i], string.format("%d", at), string.format("%d", at + 5))
+      if total - oldests[i] - counts[i] > max then -- the report alone
+        free = current + 1
+      elseif #cells < 6 or (total - unpack_cell(">I6", cells, 1)) % wrap <= max then
+        cells = redis.call("GETRANGE", rings[i], "19", "-1")
+        if #cells < 6 * size then return redis.error_reply("BADSTATE ring_" .. i .. ": want 19 bytes and its cells") end
+        while free - full > 1 do
+          local middle = (full + free - (full + free) % 2) / 2
+          local before = unpack_cell(">I6", cells, 6 * (middle % size) + 1)
+          if (total - before) % wrap > max then full = middle else free = middle end
+        end
       end
       wait = math.max(wait, (free + size - 1) * slice - now)
     end
@@ -1765,26 +1766,26 @@ local function decide(rings)
   local granted = wait == 0 and permits or 0
   local charge = reported + granted
   if charge > 0 then
-    -- Takes charge, rings, slices, sizes, now, and what ring_read gives. Charges every window, or none if Redis refuses
-    -- a command: first what changes no decision, then SETRANGE alone, which Redis refuses at once or not at all.
+    -- Takes charge, rings, slices, sizes, now, struct and what ring_read gives. Charges every window, or none if Redis
+    -- refuses a command: first what changes no decision, then SETRANGE alone. Its first call is refused, or none:
+    -- rights are the same for all, and memory counts only before a script's first write.
     for i = 1, #slices do
       local gap = gaps[i]
       if gap > 0 then
         local slice, size = slices[i], sizes[i]
-        -- 1 ms late, for servers whose clock for expiry is behind TIME. As text: Redis 7.2 prints some as 1e+9.
-        local expires = math.ceil((times[i] - times[i] % slice + size * slice) / 1000) + 1
+        -- 1 ms late: the clock of expiry may be behind TIME. As text: Redis 7.2 prints some numbers as 1e+9.
+        local expires_ms = math.ceil((times[i] - times[i] % slice + size * slice) / 1000) + 1
         if gap < size then
-          redis.call("PEXPIREAT", rings[i], string.format("%.0f", expires))
+          redis.call("PEXPIREAT", rings[i], string.format("%.0f", expires_ms))
         else
-          local life = string.format("%.0f", expires - math.floor(now / 1000))
-          redis.call("SET", rings[i], string.rep("\0", 19 + 6 * size), "PX", life)
+          local life_ms = string.format("%.0f", expires_ms - math.floor(now / 1000))
+          redis.call("SET", rings[i], string.rep("\0", 19 + 6 * size), "PX", life_ms)
         end
       end
     end
     for i = 1, #slices do
       local gap, size, oldest, count = gaps[i], sizes[i], oldests[i], counts[i]
-      -- The gap: the slices that were skipped, and the current one, begin with the total so far. They are written in
-      -- one piece or, across the end, in two.
+      -- Each slice of the gap, up to the current one, begins with the total so far: a piece, or two across the end.
       if gap > 0 and gap < size then
         local cell = struct.pack(">I6", (oldest + count) % wrap)
         local index = ((times[i] - times[i] % slices[i]) / slices[i] - gap + 1) % size
@@ -1792,12 +1793,10 @@ local function decide(rings)
         redis.call("SETRANGE", rings[i], string.format("%d", 19 + 6 * index), string.rep(cell, to_end))
         if gap > to_end then redis.call("SETRANGE", rings[i], "19", string.rep(cell, gap - to_end)) end
       end
-      count = count + charge
-      if count > 10000000000000 then count = 10000000000000 end
-      redis.call("SETRANGE", rings[i], "0", struct.pack(">I7I6I6", times[i], (oldest + count) % wrap, oldest))
-      counts[i] = count
+      counts[i] = math.min(count + charge, max_count)
+      redis.call("SETRANGE", rings[i], "0", struct.pack(">I7I6I6", times[i], (oldest + counts[i]) % wrap, oldest))
     end
-    remaining, reset_after = remaining - granted, reset_charged
+    remaining, reset_after = remaining - granted, reset_if_charged
   end
   return granted, math.max(remaining, 0), math.floor(wait), math.floor(reset_after), counts
 end
@@ -1832,38 +1831,38 @@ redis.register_function{
 local function slice_ring_return_v1(KEYS, ARGV)
 -- slice_ring_return v1
 --
--- Gives back permits that slice_ring granted and that were not used. Name the windows of that grant: in
--- each, the slice of its moment is lowered by what goes back, but not below 0. Nothing goes back in a
--- window that this slice had left at the last charge, or where more than 1000 slices in all windows
--- together have passed until then. Give back no more than was granted, once: more takes permits of
--- others. After a lost reply, do not send it again. A grant made while the clock was behind is counted in
--- the slice of the last charge: of its permits go back as many as the slice of its moment holds.
+-- Gives back permits that slice_ring granted and that were not used. Name the windows of that grant: in each, the
+-- slice of its moment is lowered by what goes back, but not below 0. Windows are taken in turn. One is passed over if
+-- this slice had left it at its last charge, or if the slices from there to that charge are more than 1000, with those
+-- of the windows taken before. Give back no more than was granted, once: more takes permits of others. After a lost
+-- reply, do not send it again. A grant made while the clock was behind is counted in the slice of the last charge, and
+-- goes back from the slice of its moment, which may hold fewer, and those of others.
 --
 -- GROUP[i]    window       1..8
 -- KEYS[i]     ring_i       <prefix>:<limiter>:{<subject>}:sr1:<slice>x<size>
 --
--- ARGV[1]     moment       time  0..9007199254740991     when they were granted: REPLY[5], now, of slice_ring
+-- ARGV[1]     moment       time  0..9007199254740991     when they were granted: now in that reply
 -- ARGV[2]     permits      int   1..1000000000           to give back
 -- ARGV[2i+1]  slice_i      us    1000..86400000000       length of a slice
 -- ARGV[2i+2]  size_i       int   1..1000                 number of its slices
 --
--- REPLY[1]    returned     int   0..1000000000           permits given back, in the window that held most of them
+-- REPLY[1]    returned     int   0..1000000000           the most that any one window gave back
 --
--- ERROR       BADARG       an argument is not an integer in its range
+-- ERROR       BADARG       an argument is wrong, or their number
 -- ERROR       WRONGTYPE    a ring holds something other than a string
--- ERROR       BADSTATE     a ring holds a string that is not in the layout sr/1
+-- ERROR       BADSTATE     a ring ends before what the call reads of it
 --
 -- STATE       sr/1         slice_ring's: the total charged and the totals before later slices fall by what goes back;
 --                          the time of the last charge and the expiry stay
--- COMPLEXITY  O(N)         N is the number of slices since the grant, at most 1000. Reads and writes their cells
+-- COMPLEXITY  O(N)         N is the number of slices from the grant to the last charge, at most 1000 in all windows.
+--                          Reads and writes their cells
 -- REDIS       5.0
 
 -- PART arguments: printed by make generate
--- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
+-- The integer from min to max that text spells, or nil. 2^53 - 1 has 16 digits. "0" and "1" need no pattern.
 local function integer(text, min, max)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
-  if not n or n < min or n > max then return nil end
-  return n
+  if n and n >= min and n <= max then return n end
 end
 
 if #KEYS < 1 or #KEYS > 8 then return redis.error_reply("BADARG KEYS: want 1 to 8") end
@@ -1886,8 +1885,8 @@ end
 -- END
 
 -- PART struct: printed by make generate
--- miniredis, a Redis for tests, has no library struct: these two do the same for the formats used here, big-endian
--- integers of 1 to 8 bytes. rawget, because Redis raises an error for a global that does not exist.
+-- Gives struct. miniredis, a Redis for tests, has no such library: these two do the same for the formats used here,
+-- big-endian integers of 1 to 8 bytes. rawget, because Redis raises an error for a global that does not exist.
 local struct = rawget(_G, "struct") or {
   pack = function(format, ...)
     local bytes, numbers = "", {...}
@@ -1912,14 +1911,14 @@ local struct = rawget(_G, "struct") or {
 
 local surplus = permits
 -- PART ring_return: printed by make generate
--- Takes rings, slices, sizes, moment, surplus. Gives returned, and in writes what to write. In each window the slice
--- of moment is to hold up to surplus less: the totals behind it fall. Nothing is written before all is read.
+-- Takes rings, slices, sizes, moment, surplus and struct. Gives returned and writes. In each window the slice of
+-- moment is to hold up to surplus less: the totals behind it fall. writes is how; all is read before it is written.
 local wrap = 281474976710656 -- 2^48: of totals, only the differences count
-local writes, returned, max_later = {}, 0, 1000 -- max_later: of all windows together
+local writes, returned, later_left = {}, 0, 1000 -- later_left: for all windows together
 for i = 1, #slices do
   local slice, size = slices[i], sizes[i]
   local header = redis.pcall("GETRANGE", rings[i], "0", "18")
-  if header.err then return header end
+  if type(header) == "table" then return header end
   local last, total = -1, 0 -- no ring: moment is later
   if header ~= "" then
     if #header < 19 then return redis.error_reply("BADSTATE ring_" .. i .. ": want 19 bytes and its cells") end
@@ -1927,8 +1926,8 @@ for i = 1, #slices do
   end
   local moment_slice = (moment - moment % slice) / slice
   local later = (last - last % slice) / slice - moment_slice -- how many slices came after it, up to the last charge
-  if later >= 0 and later < size and later <= max_later then
-    max_later = max_later - later
+  if later >= 0 and later < size and later <= later_left then
+    later_left = later_left - later
     -- The cells of moment_slice and of each later slice: in one piece or, across the end, in two.
     local index = moment_slice % size
     local from, to_end = 19 + 6 * index, math.min(later + 1, size - index)
@@ -1940,11 +1939,10 @@ for i = 1, #slices do
     if #cells ~= 6 * (later + 1) then
       return redis.error_reply("BADSTATE ring_" .. i .. ": want 19 bytes and its cells")
     end
-
     local after = later > 0 and struct.unpack(">I6", cells, 7) or total
     local fewer = math.min(surplus, (after - struct.unpack(">I6", cells, 1)) % wrap)
     if fewer > 0 then
-      returned = math.max(returned, math.floor(fewer)) -- under Lua 5.4 it may be a float
+      returned = math.max(returned, math.floor(fewer)) -- under Lua 5.4 (Dragonfly) it may be a float
       writes[#writes + 1] = {i, "7", struct.pack(">I6", (total - fewer) % wrap)}
     end
     if fewer > 0 and later > 0 then
@@ -1968,48 +1966,48 @@ redis.register_function("slice_ring_return_v1", slice_ring_return_v1)
 local function slice_ring_v1(KEYS, ARGV)
 -- slice_ring v1
 --
--- The time-slice ring: permits counted by slice of time, in 1 to 8 windows, all granted or none. Each
--- window is a ring of its own, in a key of its own: a call counts only in the windows that it names, and
--- a new one begins empty. Grants never let the current slice and the size_i - 1 before it hold more than
--- limit_i, so no interval of (size_i - 1) * slice_i does: to cover a time t, ask for t / slice_i + 1
--- slices. What is reported is charged first, whatever the windows hold. A denied call that reports
--- nothing writes nothing. It does not book ahead.
+-- The time-slice ring: permits counted by slice of time, in 1 to 8 windows, all granted or none. Each window is a
+-- ring of its own, in a key of its own: a call counts only in the windows that it names, and one not named before
+-- begins empty. Grants never let the current slice and the size_i - 1 before it hold more than limit_i. So no interval
+-- of (size_i - 1) * slice_i is granted more, unless the clock is set, the limit changes, the ring is lost or permits
+-- are given back: to cover a time t, ask for t / slice_i + 1 slices, rounded up. What is reported is charged first,
+-- whatever the windows hold; a denied call writes nothing else. An error charges nothing. Nothing is booked ahead. A
+-- ring named twice is charged once, by the smaller limit. Key names are not checked.
 --
 -- GROUP[i]    window       1..8
 -- KEYS[i]     ring_i       <prefix>:<limiter>:{<subject>}:sr1:<slice>x<size>
 --
 -- ARGV[1]     permits      int   0..1000000000           wanted now, up to every limit; 0 asks for none
--- ARGV[2]     reported     int   0..1000000000           charged in any case; with permits 0, 0 only looks
+-- ARGV[2]     reported     int   0..1000000000           charged even if denied; both 0: only looks
 -- ARGV[3i]    slice_i      us    1000..86400000000       length of a slice
 -- ARGV[3i+1]  size_i       int   1..1000                 number of its slices
 -- ARGV[3i+2]  limit_i      int   1..1000000000           permits in the window
 --
 -- REPLY[1]    granted      int   0..1000000000           permits granted: 0, or all that were asked for
 -- REPLY[2]    remaining    int   0..1000000000           permits that could be granted now
--- REPLY[3]    wait         us    0..                     until they come free (permits 0: one), if no one else asks
+-- REPLY[3]    wait         us    0..                     until they are free (0: one), if nobody else asks
 -- REPLY[4]    reset_after  us    0..                     until the last charge has left all windows
 -- REPLY[5]    now          time  0..                     the server's clock at the decision
 -- REPLY[5+i]  count_i      int   0..                     permits in the window now; charges stop at 10^13
 --
--- ERROR       BADARG       an argument is not an integer in its range
+-- ERROR       BADARG       an argument is wrong, or their number
 -- ERROR       WRONGTYPE    a ring holds something other than a string
--- ERROR       BADSTATE     a ring holds a string that is not in the layout sr/1
+-- ERROR       BADSTATE     a ring ends before what the call reads of it
 --
--- STATE       sr/1         Big-endian integers: the time of the last charge in 7 bytes, the total charged in 6, the
---                          total before the oldest slice of the window then in 6; and size cells of 6. Slice s begins
---                          at s * slice; cell s % size has the total before it. Totals wrap at 2^48. A clock behind
---                          the last charge stands still there; where it is more than the window and 60 s behind, the
---                          ring counts as empty. So does an empty string. Expires when the last charge has left
--- COMPLEXITY  O(W)         TIME, and for each of W windows GETRANGE and SETRANGE. A new slice: GETRANGE, PEXPIREAT, and
---                          a cell for each slice since the last charge; an empty window: SET. A denial reads all cells
+-- STATE       sr/1         Big-endian: the time of the last charge in 7 bytes, the total charged in 6, the total before
+--                          the window's oldest slice then in 6; size cells of 6. Slice s begins at s * slice; cell s %
+--                          size has the total before it. Totals wrap at 2^48. A clock behind the last charge stands
+--                          still there; while it is more than the window and 60 s behind, the ring counts as empty, and
+--                          waits may be too short. An empty string is no ring. Expires when the last charge has left
+-- COMPLEXITY  O(W S)       TIME; GETRANGE and SETRANGE for each of W windows. A new slice adds GETRANGE, PEXPIREAT and
+--                          a cell for each slice since; an empty window SET of S cells; a full one GETRANGE of 1 or S
 -- REDIS       5.0
 
 -- PART arguments: printed by make generate
--- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
+-- The integer from min to max that text spells, or nil. 2^53 - 1 has 16 digits. "0" and "1" need no pattern.
 local function integer(text, min, max)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
-  if not n or n < min or n > max then return nil end
-  return n
+  if n and n >= min and n <= max then return n end
 end
 
 if #KEYS < 1 or #KEYS > 8 then return redis.error_reply("BADARG KEYS: want 1 to 8") end
@@ -2035,13 +2033,11 @@ end
 for i = 1, #limits do
   if permits > limits[i] then return redis.error_reply("BADARG permits: want up to every limit") end
 end
-
 local clock = redis.call("TIME")
 local now = clock[1] * 1000000 + clock[2]
-
 -- PART struct: printed by make generate
--- miniredis, a Redis for tests, has no library struct: these two do the same for the formats used here, big-endian
--- integers of 1 to 8 bytes. rawget, because Redis raises an error for a global that does not exist.
+-- Gives struct. miniredis, a Redis for tests, has no such library: these two do the same for the formats used here,
+-- big-endian integers of 1 to 8 bytes. rawget, because Redis raises an error for a global that does not exist.
 local struct = rawget(_G, "struct") or {
   pack = function(format, ...)
     local bytes, numbers = "", {...}
@@ -2065,22 +2061,23 @@ local struct = rawget(_G, "struct") or {
 -- END
 -- MANY: slice_ring_many_v1 repeats what follows for 1..16 keys.
 -- PART ring_read: printed by make generate
--- Takes rings, slices, sizes, now. Gives for each window: its time, the slices since the last charge (gaps), the
--- total before its oldest slice (oldests) and what it holds (counts). Every ring is read before one is written.
-local wrap = 281474976710656 -- 2^48: of totals, only the differences count
+-- Takes rings, slices, sizes, now and struct. Gives times, gaps, oldests, counts, wrap and max_count. For each
+-- window: its time, the slices since the last charge, the total before its oldest slice, and what it holds. Totals
+-- wrap: only their differences count. Every ring is read before one is written.
+local wrap, max_count, step_back = 281474976710656, 10000000000000, 60000000 -- 2^48, 10^13, 60 s
 local times, gaps, oldests, counts = {nil, nil}, {nil, nil}, {nil, nil}, {nil, nil}
 for i = 1, #slices do
   local slice, size = slices[i], sizes[i]
   local header = redis.pcall("GETRANGE", rings[i], "0", "18")
-  if header.err then return header end
-  local last, total, oldest = now - size * slice -- no ring: as if all had just left the window
+  if type(header) == "table" then return header end
+  local last, total, oldest = now - size * slice -- no ring: gap = size, so total = oldest = 0
   if header ~= "" then
     if #header < 19 then return redis.error_reply("BADSTATE ring_" .. i .. ": want 19 bytes and its cells") end
     last, total, oldest = struct.unpack(">I7I6I6", header, 1)
   end
   -- A clock that stepped back stands still at the last charge, unless that was written by a clock that was wrong.
   local time = last > now and last or now
-  if time - now > size * slice + 60000000 then time, last = now, now - size * slice end
+  if time - now > size * slice + step_back then time, last = now, now - size * slice end
   local current = (time - time % slice) / slice
   local gap = current - (last - last % slice) / slice
   if gap >= size then -- all has left the window
@@ -2091,36 +2088,39 @@ for i = 1, #slices do
     if #cell < 6 then return redis.error_reply("BADSTATE ring_" .. i .. ": want 19 bytes and its cells") end
     oldest = struct.unpack(">I6", cell, 1)
   end
-  local count = math.floor((total - oldest) % wrap) -- under Lua 5.4 a float; a reply wants an integer
+  local count = math.floor((total - oldest) % wrap) -- under Lua 5.4 (Dragonfly) a float
   times[i], gaps[i], oldests[i], counts[i] = time, gap, oldest, count
 end
 -- END
 -- PART ring_decide: printed by make generate
--- Takes permits, reported, limits, and what ring_read gives. Gives granted, wait, remaining and reset_after.
-local wanted, wait = math.max(permits, 1), 0 -- a look is told how long one permit would wait
-local remaining, reset_after, reset_charged = 1000000000, 0, 0
+-- Takes permits, reported, limits, rings, slices, sizes, now, struct and what ring_read gives. Gives granted, wait,
+-- remaining, reset_after and reset_if_charged. The last window, mostly the longest, spares the others their search.
+local wanted, wait = permits == 0 and 1 or permits, 0 -- a look is told how long one permit would wait
+local remaining, reset_after, reset_if_charged, unpack_cell = 1000000000, 0, 0, struct.unpack
 for i = #slices, 1, -1 do
   local slice, size, count = slices[i], sizes[i], counts[i] + reported
-  local room, left = limits[i] - wanted, limits[i] - count
-  local begins = times[i] - times[i] % slice -- of the current slice
-  local empty = begins + size * slice - now -- until it has left the window
+  local max, left = limits[i] - wanted, limits[i] - count -- max: that it may hold before a grant
+  local current = (times[i] - times[i] % slice) / slice
+  local empties_in = (current + size) * slice - now -- until the current slice has left
   if left < remaining then remaining = left end
-  if empty > reset_charged then reset_charged = empty end
-  if empty - gaps[i] * slice > reset_after then reset_after = empty - gaps[i] * slice end
-  if count > room and empty > wait then -- where another window waits longer, this one need not be searched
-    -- From slice free on the window holds no more than room, from slice full on it does. The later the slice, the
-    -- less: halving moves the two towards each other. The caller waits until free is the window's oldest slice.
-    local current = begins / slice
-    local full, free, last_charged = current - size + 1, current + 1, current - gaps[i]
-    local total = oldests[i] + math.min(count, 10000000000000) -- with the report
-    local cells = redis.call("GETRANGE", rings[i], "19", "-1")
-    if #cells < 6 * size and gaps[i] < size then
-      return redis.error_reply("BADSTATE ring_" .. i .. ": want 19 bytes and its cells")
-    end
-    while free - full > 1 do
-      local middle, before = math.floor((full + free) / 2), oldests[i] + counts[i]
-      if middle <= last_charged then before = struct.unpack(">I6", cells, 6 * (middle % size) + 1) end
-      if (total - before) % wrap > room then full = middle else free = middle end
+  if empties_in > reset_if_charged then reset_if_charged = empties_in end
+  if empties_in - gaps[i] * slice > reset_after then reset_after = empties_in - gaps[i] * slice end
+  if count > max and empties_in > wait then -- else it is free, or empty before another one is free
+    -- The caller waits until the window begins at free: after the slice charged last, if that holds more than max.
+    -- Else halving finds it: a window that begins at full holds more than max, one that begins at free does not.
+    local total, full, free = oldests[i] + math.min(count, max_count), current - size + 1, current - gaps[i] + 1
+    local at = 19 + 6 * ((free - 1) % size)
+    local cells = redis.call("GETRANGE", rings[i], string.format("%d", at), string.format("%d", at + 5))
+    if total - oldests[i] - counts[i] > max then -- the report alone
+      free = current + 1
+    elseif #cells < 6 or (total - unpack_cell(">I6", cells, 1)) % wrap <= max then
+      cells = redis.call("GETRANGE", rings[i], "19", "-1")
+      if #cells < 6 * size then return redis.error_reply("BADSTATE ring_" .. i .. ": want 19 bytes and its cells") end
+      while free - full > 1 do
+        local middle = (full + free - (full + free) % 2) / 2
+        local before = unpack_cell(">I6", cells, 6 * (middle % size) + 1)
+        if (total - before) % wrap > max then full = middle else free = middle end
+      end
     end
     wait = math.max(wait, (free + size - 1) * slice - now)
   end
@@ -2130,26 +2130,26 @@ local granted = wait == 0 and permits or 0
 local charge = reported + granted
 if charge > 0 then
   -- PART ring_charge: printed by make generate
-  -- Takes charge, rings, slices, sizes, now, and what ring_read gives. Charges every window, or none if Redis refuses
-  -- a command: first what changes no decision, then SETRANGE alone, which Redis refuses at once or not at all.
+  -- Takes charge, rings, slices, sizes, now, struct and what ring_read gives. Charges every window, or none if Redis
+  -- refuses a command: first what changes no decision, then SETRANGE alone. Its first call is refused, or none:
+  -- rights are the same for all, and memory counts only before a script's first write.
   for i = 1, #slices do
     local gap = gaps[i]
     if gap > 0 then
       local slice, size = slices[i], sizes[i]
-      -- 1 ms late, for servers whose clock for expiry is behind TIME. As text: Redis 7.2 prints some as 1e+9.
-      local expires = math.ceil((times[i] - times[i] % slice + size * slice) / 1000) + 1
+      -- 1 ms late: the clock of expiry may be behind TIME. As text: Redis 7.2 prints some numbers as 1e+9.
+      local expires_ms = math.ceil((times[i] - times[i] % slice + size * slice) / 1000) + 1
       if gap < size then
-        redis.call("PEXPIREAT", rings[i], string.format("%.0f", expires))
+        redis.call("PEXPIREAT", rings[i], string.format("%.0f", expires_ms))
       else
-        local life = string.format("%.0f", expires - math.floor(now / 1000))
-        redis.call("SET", rings[i], string.rep("\0", 19 + 6 * size), "PX", life)
+        local life_ms = string.format("%.0f", expires_ms - math.floor(now / 1000))
+        redis.call("SET", rings[i], string.rep("\0", 19 + 6 * size), "PX", life_ms)
       end
     end
   end
   for i = 1, #slices do
     local gap, size, oldest, count = gaps[i], sizes[i], oldests[i], counts[i]
-    -- The gap: the slices that were skipped, and the current one, begin with the total so far. They are written in
-    -- one piece or, across the end, in two.
+    -- Each slice of the gap, up to the current one, begins with the total so far: a piece, or two across the end.
     if gap > 0 and gap < size then
       local cell = struct.pack(">I6", (oldest + count) % wrap)
       local index = ((times[i] - times[i] % slices[i]) / slices[i] - gap + 1) % size
@@ -2157,13 +2157,11 @@ if charge > 0 then
       redis.call("SETRANGE", rings[i], string.format("%d", 19 + 6 * index), string.rep(cell, to_end))
       if gap > to_end then redis.call("SETRANGE", rings[i], "19", string.rep(cell, gap - to_end)) end
     end
-    count = count + charge
-    if count > 10000000000000 then count = 10000000000000 end
-    redis.call("SETRANGE", rings[i], "0", struct.pack(">I7I6I6", times[i], (oldest + count) % wrap, oldest))
-    counts[i] = count
+    counts[i] = math.min(count + charge, max_count)
+    redis.call("SETRANGE", rings[i], "0", struct.pack(">I7I6I6", times[i], (oldest + counts[i]) % wrap, oldest))
   end
   -- END
-  remaining, reset_after = remaining - granted, reset_charged
+  remaining, reset_after = remaining - granted, reset_if_charged
 end
 return {granted, math.max(remaining, 0), math.floor(wait), math.floor(reset_after), now, unpack(counts)}
 end
@@ -2202,11 +2200,10 @@ local function token_bucket_set_v1(KEYS, ARGV)
 -- REDIS       5.0
 
 -- PART arguments: printed by make generate
--- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
+-- The integer from min to max that text spells, or nil. 2^53 - 1 has 16 digits. "0" and "1" need no pattern.
 local function integer(text, min, max)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
-  if not n or n < min or n > max then return nil end
-  return n
+  if n and n >= min and n <= max then return n end
 end
 
 if #KEYS ~= 1 then return redis.error_reply("BADARG KEYS: want 1") end
@@ -2288,11 +2285,10 @@ local function token_bucket_v1(KEYS, ARGV)
 -- REDIS       5.0
 
 -- PART arguments: printed by make generate
--- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
+-- The integer from min to max that text spells, or nil. 2^53 - 1 has 16 digits. "0" and "1" need no pattern.
 local function integer(text, min, max)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
-  if not n or n < min or n > max then return nil end
-  return n
+  if n and n >= min and n <= max then return n end
 end
 
 if #KEYS ~= 3 then return redis.error_reply("BADARG KEYS: want 3") end
@@ -2330,8 +2326,8 @@ local log = scope == 0 and all or by_client
 local interval_start = now - interval -- permits granted for this time or an earlier one have come back
 
 -- PART struct: printed by make generate
--- miniredis, a Redis for tests, has no library struct: these two do the same for the formats used here, big-endian
--- integers of 1 to 8 bytes. rawget, because Redis raises an error for a global that does not exist.
+-- Gives struct. miniredis, a Redis for tests, has no such library: these two do the same for the formats used here,
+-- big-endian integers of 1 to 8 bytes. rawget, because Redis raises an error for a global that does not exist.
 local struct = rawget(_G, "struct") or {
   pack = function(format, ...)
     local bytes, numbers = "", {...}
@@ -2361,7 +2357,7 @@ local function read(entry)
   if not entry then return nil end
   if #entry == 20 then
     local at, before, count = struct.unpack(">I8I8I4", entry, 1)
-    local max_exact = 9007199254740991 -- 2^53 - 1
+    local max_exact = 9007199254740991 -- 2^53 - 1: up to there a Lua number is exact
     if at <= max_exact and count > 0 and before + count <= max_exact then return at, before, before + count end
   end
   unreadable = true
@@ -2373,7 +2369,7 @@ end
 -- void.
 local slack = 120000000 -- 60 s for a booking, 60 s for a step back
 local tail = redis.pcall("LINDEX", log, "-1")
-if tail and tail.err then return tail end
+if type(tail) == "table" then return tail end
 local newest, newest_before, total = read(tail)
 if newest and newest > now + interval + slack then
   -- The key expires when the interval of the newest grant has passed, which may be longer than this one.
@@ -2415,8 +2411,8 @@ if newest then
       at, before, after = read(redis.call("LINDEX", log, gone))
     end
     if at and after < blocker then
-      local _ -- before stays that of the oldest live entry; at becomes the time of the entry that holds the blocker
-      at, _, after = read(redis.call("LINDEX", log, find(gone, blocker)))
+      local time, _, sum = read(redis.call("LINDEX", log, find(gone, blocker)))
+      at, after = time, sum -- of the entry that holds the blocker; before stays that of the oldest live entry
     end
   end
   if not at or before > newest_before or after > total then -- totals out of order are none of ours
@@ -2460,7 +2456,7 @@ if permits > 0 and due - now <= max_wait then
   -- redis.call raises the error.
   if prolongs then
     local prolonged = redis.pcall("PEXPIREAT", config, string.format("%.0f", expires + 100))
-    if prolonged ~= 1 then
+    if type(prolonged) == "table" then
       if not configured then redis.call("UNLINK", config) end
       return prolonged
     end
@@ -2474,10 +2470,10 @@ if permits > 0 and due - now <= max_wait then
     end
     return pushed
   end
-  -- In two halves, seconds and milliseconds: half the time of %.0f. (%d may have 32 bits.)
+  -- In two halves, seconds and milliseconds, because %d may have 32 bits.
   local ms = expires % 1000
   local kept = redis.pcall("PEXPIREAT", log, string.format("%d%03d", (expires - ms) / 1000, ms))
-  if kept ~= 1 then
+  if type(kept) == "table" then
     redis.call("LTRIM", log, "0", "-2") -- the config may stay: it has its expiry
     return kept
   end
@@ -2526,11 +2522,10 @@ local function zset_log_return_v1(KEYS, ARGV)
 -- REDIS       5.0
 
 -- PART arguments: printed by make generate
--- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
+-- The integer from min to max that text spells, or nil. 2^53 - 1 has 16 digits. "0" and "1" need no pattern.
 local function integer(text, min, max)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
-  if not n or n < min or n > max then return nil end
-  return n
+  if n and n >= min and n <= max then return n end
 end
 
 if #KEYS ~= 1 then return redis.error_reply("BADARG KEYS: want 1") end
@@ -2543,11 +2538,11 @@ if not permits then return redis.error_reply("BADARG permits: want 1..500") end
 -- END
 
 -- PART time_of_score: printed by make generate
--- Redis 7.2 prints large round scores as 1e+15; gopher-lua, the Lua of miniredis, reads only 1.e+15. Up to 2^53 - 1 a
--- Lua number is exact.
+-- Gives time_of_score. Redis 7.2 prints large round scores as 1e+15; miniredis, in gopher-lua, reads only 1.e+15.
 local function time_of_score(score)
+  local max_exact = 9007199254740991 -- 2^53 - 1: up to there a Lua number is exact
   local time = tonumber(score) or tonumber((score:gsub("e", ".e")))
-  if time and time >= 0 and time <= 9007199254740991 and time % 1 == 0 then return time end
+  if time and time >= 0 and time <= max_exact and time % 1 == 0 then return time end
 end
 -- END
 
@@ -2639,11 +2634,10 @@ local function zset_log_v1(KEYS, ARGV)
 -- REDIS       5.0
 
 -- PART arguments: printed by make generate
--- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
+-- The integer from min to max that text spells, or nil. 2^53 - 1 has 16 digits. "0" and "1" need no pattern.
 local function integer(text, min, max)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
-  if not n or n < min or n > max then return nil end
-  return n
+  if n and n >= min and n <= max then return n end
 end
 
 if #KEYS ~= 1 then return redis.error_reply("BADARG KEYS: want 1") end
@@ -2673,11 +2667,11 @@ local window_start = now - window -- permits granted for this time or an earlier
 -- "%.0f" takes twice as long. Small numbers, such as an index, are passed as they are.
 
 -- PART time_of_score: printed by make generate
--- Redis 7.2 prints large round scores as 1e+15; gopher-lua, the Lua of miniredis, reads only 1.e+15. Up to 2^53 - 1 a
--- Lua number is exact.
+-- Gives time_of_score. Redis 7.2 prints large round scores as 1e+15; miniredis, in gopher-lua, reads only 1.e+15.
 local function time_of_score(score)
+  local max_exact = 9007199254740991 -- 2^53 - 1: up to there a Lua number is exact
   local time = tonumber(score) or tonumber((score:gsub("e", ".e")))
-  if time and time >= 0 and time <= 9007199254740991 and time % 1 == 0 then return time end
+  if time and time >= 0 and time <= max_exact and time % 1 == 0 then return time end
 end
 -- END
 local unreadable -- a score is no time: an error before anything is written
@@ -2715,10 +2709,10 @@ end
 
 -- A first guess: due may still rise to newest, or fall back to now if no member counts.
 local may_grant = permits > 0 and not held and due - now <= max_wait
-local now_text = may_grant and clock[1] .. string.format("%06d", clock[2])
+local now_text = may_grant and clock[1] .. string.format("%06d", now % 1000000)
 
--- The newest member is needed, with one exception: a grant becomes the newest itself if all members lie before now.
--- ZCOUNT shows that in half the time of reading the newest. newest is nil then, and where the log is empty.
+-- The newest member is needed, with one exception: a grant becomes the newest itself if all members lie before now,
+-- which ZCOUNT shows. newest is nil then, and where the log is empty.
 local newest
 if card > 0 and not (may_grant and redis.call("ZCOUNT", log, now_text, "+inf") == 0) then
   newest = time_of_score(redis.call("ZRANGE", log, "-1", "-1", "WITHSCORES")[2])
@@ -2784,7 +2778,7 @@ elseif granted > 0 then
   local expires = math.ceil((due + window) / 1000) + 1 -- in ms, 1 ms late: a server's clock for expiry may be behind
   local ms = expires % 1000
   local kept = redis.pcall("PEXPIREAT", log, string.format("%d%03d", (expires - ms) / 1000, ms))
-  if kept ~= 1 then
+  if type(kept) == "table" then
     -- Refused, for example by an ACL. A log without expiry must not stay: take back what was added. If that is refused
     -- too, redis.call raises the error.
     for i = 2, #members, 2 do redis.call("ZREM", log, members[i]) end

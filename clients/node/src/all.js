@@ -40,14 +40,14 @@ function entryOf(part, keys) {
 function undo({ limiter, subject, n, id }, { value, reason }) {
   const isUnknown = (reason ?? value.cause) instanceof OutcomeUnknownError;
   const grant = isUnknown && id ? { granted: true, permits: n, id } : value;
-  if (grant) limiter.giveBack(subject, grant, grant.permits || undefined).catch(() => {});
+  if (grant) limiter.limits.later(() => limiter.giveBack(subject, grant, grant.permits || undefined));
 }
 
 /** Makes one decision: of the longest wait, or if all granted of the fewest permits left. */
 function decisionOf(parts) {
   const denied = parts.filter(({ granted }) => !granted).sort((a, b) => b.wait - a.wait);
   const tightest = parts.reduce((a, b) => (b.remaining < a.remaining ? b : a));
-  const { limiter, subject, key, id, ...decision } = denied[0] ?? tightest;
+  const { limiter, subject, key, id, rings, ...decision } = denied[0] ?? tightest;
   const { degraded = false, cause } = parts.find((part) => part.degraded) ?? {};
   const granted = denied.length > 0 ? [] : parts;
   return Object.freeze({ ...decision, permits: 0, parts: granted, denied, degraded, ...(cause && { cause }) });

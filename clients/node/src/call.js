@@ -5,7 +5,7 @@ const { Deadline, TimedOut } = require('./deadline');
 const errors = require('./errors');
 const { onAbort, sleep, jitter } = require('./time');
 
-const { isReply } = errors;
+const { codeOf, isReply } = errors;
 
 const maxRetries = 3; // after attempts that have not run
 const maxTryAgain = 12; // while a slot moves: about a second
@@ -13,12 +13,18 @@ const maxReloads = 8; // of a script that is flushed again and again
 const pauses = [8, 32, 128]; // milliseconds before a retry
 
 /** Error replies that prove that the script did not run, and that may be over soon. */
-const notRun = ['TRYAGAIN', 'LOADING', 'READONLY', 'CLUSTERDOWN', 'MASTERDOWN', 'BUSY', 'NOREPLICAS', 'MAXCLIENTS'];
+const notRun = [
+  'TRYAGAIN', 'LOADING', 'READONLY', 'CLUSTERDOWN', 'MASTERDOWN', 'BUSY', 'NOREPLICAS', 'MAXCLIENTS', 'NOAUTH',
+  'WRONGPASS',
+];
+/** With these Redis refuses a command of a script, which takes back what it wrote before. */
+const refused = /^(?:OOM|NOPERM|MISCONF|.*(?:can't run this command|unknown (?:redis )?command))/is;
 
 /** Sends commands, each within its time, and runs scripts by EVALSHA. */
 class Caller {
-  constructor(client, preloaded) {
+  constructor(client, preloaded, breaker) {
     this.connection = connect(client);
+    this.breaker = breaker;
     this.preloaded = preloaded;
     this.loads = new Map();
   }
@@ -33,7 +39,14 @@ class Caller {
   async run(script, keys, args, { timeout, signal, repeats = false, peeks = false }) {
     const call = new Call(this, script, keys, { repeats, peeks });
     const words = ['EVALSHA', script.sha1, String(keys.length), ...keys, ...args];
-    return this.bounded(timeout, signal, async (end) => (await call.run(words, end)).map(Number));
+    signal?.throwIfAborted();
+    this.breaker?.admit(timeout);
+    try {
+      return await this.bounded(timeout, signal, async (end) => (await call.run(words, end)).map(Number));
+    } finally {
+      if (signal?.aborted) this.breaker?.leave();
+      else this.breaker?.report(call.failure);
+    }
   }
 
   /** Sends another command, once. A lost reply is an UnavailableError. */
@@ -80,14 +93,18 @@ class Caller {
 /** One run of a script, with all its attempts. */
 class Call {
   constructor(caller, script, keys, { repeats, peeks }) {
-    Object.assign(this, { caller, script, keys, repeats, peeks, retries: 0, reloads: 0, lost: undefined });
+    Object.assign(this, { caller, script, keys, repeats, peeks, retries: 0, reloads: 0 });
+    Object.assign(this, { lost: undefined, failure: undefined }); // an attempt may have run; the last one failed
   }
 
   async run(words, end) {
     for (;;) {
       try {
-        return await this.caller.attempt(words, this.keys[0], end);
+        const reply = await this.caller.attempt(words, this.keys[0], end);
+        this.failure = undefined;
+        return reply;
       } catch (error) {
+        this.failure = error;
         await this.recover(error, end);
       }
     }
@@ -106,7 +123,8 @@ class Call {
   async afterReply(error, end) {
     const code = codeOf(error);
     if (code === 'NOSCRIPT') return this.reload(error, end);
-    if (notRun.includes(code)) return this.pause(error, code === 'TRYAGAIN' ? maxTryAgain : maxRetries, end);
+    const isMoved = code === 'MOVED' && this.caller.connection.isCluster;
+    if (isMoved || notRun.includes(code)) return this.pause(error, code === 'TRYAGAIN' ? maxTryAgain : maxRetries, end);
     throw this.final(code, error, end);
   }
 
@@ -162,7 +180,9 @@ class Call {
       const message = `${this.script.id}: ${error.message} (keys ${this.keys.join(', ')}): reset() removes it`;
       return new errors.StateError(message, { ...fields, code });
     }
-    if (text.includes('@user_script') && !this.peeks) this.lost = error; // it may have written before
+    const stopped = text.includes('@user_script') && !this.peeks;
+    if (stopped && !refused.test(error.message)) this.lost = error; // it may have written before
+    if (code === 'MOVED') error.message += '; the server is a node of a cluster: give Limits a client of the cluster';
     return this.failed(error, end);
   }
 }
@@ -171,13 +191,7 @@ function unavailable(what, error, end) {
   const { aborted, reason } = end.signal;
   if (aborted && !(reason instanceof TimedOut)) return reason; // the caller's own
   const late = aborted ? `${reason.message}: ` : '';
-  return new errors.UnavailableError(`${what}: ${late}${error.message}`, { cause: error });
-}
-
-/** Returns the code of an error reply, also where Redis 5 and 6 put it behind the name of the script. */
-function codeOf(error) {
-  const text = error.message.replace(/^ERR Error running script.*@user_script:[ :\d]*(@user_script:[ :\d]*)?-?/, '');
-  return text.startsWith('ERR max number of clients') ? 'MAXCLIENTS' : text.split(' ', 1)[0];
+  return new errors.UnavailableError(errors.cured(`${what}: ${late}${error.message}`), { cause: error });
 }
 
 module.exports = { Caller };

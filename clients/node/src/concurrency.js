@@ -4,7 +4,7 @@ const { OutcomeUnknownError, SlotLostError, UnavailableError, WaitError, refuse 
 const { Limiter, newId, timeoutWithin } = require('./limiter');
 const { integer, duration } = require('./options');
 const { argsOf, argumentOf, checkSubject, scriptOf } = require('./scripts');
-const { onAbort, jitter, longestTimer } = require('./time');
+const { onAbort, jitter, longestTimer, restOf } = require('./time');
 
 const renewals = 3; // a ttl
 const clockRates = 1e-3; // of the ttl: by so much clocks may differ
@@ -128,18 +128,17 @@ class Concurrency extends Limiter {
   }
 
   /** Releases in the background, for a ttl. times is more than 1 if the slot may be taken only later. */
-  async releaseLater(subject, id, times = 1) {
+  releaseLater(subject, id, times = 1) {
     const end = performance.now() + this.ttl;
-    for (let answers = 0; answers < times && performance.now() < end; ) {
-      await this.release(subject, id).then(() => answers++, () => {});
-      if (answers < times) await restOf(Math.min(250, this.ttl / 4));
-    }
+    this.limits.later(async () => {
+      for (let answers = 0; answers < times && performance.now() < end; ) {
+        await this.release(subject, id).then(() => answers++, () => {});
+        if (answers < times) await restOf(Math.min(250, this.ttl / 4));
+      }
+    });
   }
 }
 for (const name of ['allow', 'allowN', 'wait']) Concurrency.prototype[name] = undefined;
-
-/** Waits so many milliseconds, but does not keep the process alive: a lease ends by itself. */
-const restOf = (ms) => new Promise((resolve) => setTimeout(resolve, ms).unref());
 
 /** Returns how many milliseconds a caller may still wait. */
 const leftOf = ({ started, bound }) => Math.max(started + bound - performance.now(), 0);

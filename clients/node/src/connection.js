@@ -2,7 +2,7 @@
 
 const { errorMonitor } = require('node:events');
 const { Deadlines } = require('./deadline');
-const { ArgumentError, isReply } = require('./errors');
+const { ArgumentError, codeOf, cured, isReply } = require('./errors');
 const { onAbort } = require('./time');
 
 /** In place of an error of the client: the command was not sent, and will not be. */
@@ -29,32 +29,59 @@ function connectionOf(client) {
 
 const refused = (want) => new ArgumentError(`client: ${want}`, { argument: 'client', want });
 
-const longestSilence = 1000; // milliseconds without a reply until a duplicate is opened
+const longestSilence = 1000; // milliseconds without a reply, or of LOADING, until a duplicate is opened
+const idle = 10; // milliseconds without a reply: the server may have closed the connection
 const [minBackOff, maxBackOff] = [1000, 60e3]; // milliseconds until the next duplicate
 const closeAfter = 1000; // milliseconds, for the replies that are on their way
 
 /**
  * What both kinds of clients have: a single client is waited for, because its queue may outlive the call. If calls time
  * out and no reply comes over its connection, commands go over a duplicate of it until a reply comes, or until it has
- * connected again. The client itself is left alone.
+ * connected again; if replies say that it leads to the wrong place, only that. The client itself is left alone.
  */
 class Connection {
   constructor(client) {
     Object.assign(this, { client, deadlines: new Deadlines(), duplicate: undefined, failure: '' });
-    Object.assign(this, { backOff: minBackOff, nextDuplicate: 0 });
-    client.on?.('ready', () => this.heard(this)).on('end', () => this.use(undefined));
+    Object.assign(this, { backOff: minBackOff, nextDuplicate: 0, lastReply: -Infinity, isMisled: false });
+    client.on?.('ready', () => this.heard(Object.assign(this, { isMisled: false, failure: '' })));
+    client.on?.('end', () => this.use(undefined));
     client.on?.(errorMonitor, (error) => (this.failure = textOf(error))); // it is no listener to 'error'
-    client.on?.('ready', () => (this.failure = ''));
   }
 
   /** Sends a command, unless the signal is aborted before. */
   async send(words, key, signal) {
     const link = this.link();
+    const late = () => 'it was aborted before';
+    if (performance.now() - link.lastReply > idle) await aborted(link.look(), signal, late);
     await link.ready(signal);
-    if (signal.aborted) throw new Unsent('it was aborted before');
+    if (signal.aborted) throw new Unsent(late());
     const reply = link.write(words, key, signal);
-    reply.then(() => true, isReply).then((answered) => answered && this.heard(link));
+    reply.then(() => this.heard(link), (error) => {
+      if (link.misleads(error)) this.leave(link);
+      else if (isReply(error)) this.heard(link);
+    });
     return reply;
+  }
+
+  /** Lets the event loop read that the server has closed the connection: it takes up to three turns. */
+  look() {
+    const turn = () => new Promise(setImmediate);
+    this.looking ??= turn().then(turn).then(turn).finally(() => (this.looking = undefined));
+    return this.looking;
+  }
+
+  /** Reports whether only another connection may get another reply. */
+  misleads(error) {
+    const code = isReply(error) ? codeOf(error) : '';
+    if (code === 'MOVED' || tooManyRedirections.test(error?.message)) return this.isCluster; // to where it came from
+    if (code !== 'LOADING') return misleading.includes(code);
+    this.loadingSince ??= performance.now();
+    return performance.now() - this.loadingSince >= longestSilence;
+  }
+
+  leave(link) {
+    link.isMisled = true;
+    if (link === (this.duplicate ?? this)) this.open();
   }
 
   /** Returns the connection that the next command goes over. */
@@ -62,15 +89,20 @@ class Connection {
     if (this.duplicate?.isEnded()) this.use(undefined);
     const { silent, timedOut } = this.deadlines;
     const isSilent = timedOut && silent >= longestSilence && (this.duplicate || this.isReady());
-    const now = performance.now();
-    if (isSilent && now >= this.nextDuplicate && !this.isCluster && this.client.duplicate) {
-      this.nextDuplicate = now + this.backOff;
-      this.backOff = Math.min(2 * this.backOff, maxBackOff);
-      const client = this.client.duplicate().on('error', () => {});
-      Promise.resolve(client.connect()).catch(() => {}); // ioredis connects by itself
-      this.use(new this.constructor(client));
-    }
+    if (isSilent && !this.isCluster) this.open();
     return this.duplicate ?? this;
+  }
+
+  /** Opens a duplicate. That of a cluster is used when it knows the nodes. */
+  open() {
+    const now = performance.now();
+    if (now < this.nextDuplicate || !this.client.duplicate) return;
+    this.nextDuplicate = now + this.backOff;
+    this.backOff = Math.min(2 * this.backOff, maxBackOff);
+    const client = this.client.duplicate().on('error', () => {});
+    const opened = Promise.resolve(client.connect()).catch(() => {}); // ioredis connects by itself
+    if (this.isCluster) opened.then(() => this.use(new this.constructor(client)));
+    else this.use(new this.constructor(client));
   }
 
   /** Sends over a duplicate from now on, or without one over the client. */
@@ -79,12 +111,16 @@ class Connection {
     const close = async () => (client.destroy ?? client.disconnect).call(client);
     if (client) setTimeout(() => close().catch(() => {}), closeAfter);
     this.duplicate = duplicate;
+    clearInterval(this.watch); // a cluster of node-redis does not tell its end
+    const closed = () => this.isEnded() && this.use(undefined);
+    this.watch = duplicate && setInterval(closed, closeAfter).unref();
     this.deadlines.heard();
   }
 
   /** A reply has come over a connection. */
   heard(link) {
-    if (link === this && this.duplicate) this.use(undefined);
+    Object.assign(link, { lastReply: performance.now(), loadingSince: undefined });
+    if (link === this && this.duplicate && !this.isMisled) this.use(undefined);
     if (link !== (this.duplicate ?? this)) return;
     this.backOff = minBackOff;
     this.deadlines.heard();
@@ -94,7 +130,9 @@ class Connection {
   async ready(signal) {
     while (!this.isReady()) {
       if (this.isEnded()) throw new Unsent('the client is not open: connect() it first');
-      await aborted(this.nextStatus(), signal, () => `the connection was not ready in time${this.failure}`);
+      const { tls, socket } = this.client.options ?? {};
+      const why = () => this.failure || (tls || socket?.tls ? ': no answer to TLS' : '');
+      await aborted(this.nextStatus(), signal, () => cured(`the connection was not ready in time${why()}`));
     }
   }
 
@@ -138,12 +176,16 @@ class NodeRedis extends Connection {
   async load(source, abortSignal) {
     const words = ['SCRIPT', 'LOAD', source];
     if (!this.isCluster) return this.send(words, undefined, abortSignal);
-    return eachMaster(this.client.masters, async (master) => {
-      const node = await this.client.nodeClient(master);
+    const { client } = this.link();
+    return eachMaster(client.masters, async (master) => {
+      const node = await client.nodeClient(master);
       return node.sendCommand(words, { abortSignal });
     });
   }
 }
+
+/** Error replies of a server that is not the one that was meant, or that knows this connection no more. */
+const misleading = ['READONLY', 'MASTERDOWN', 'NOAUTH', 'WRONGPASS'];
 
 /** What clients of clusters say of a command that was only redirected. */
 const tooManyRedirections = /^Too many Cluster redirections($|\. Last error: ReplyError: )/;
@@ -196,7 +238,7 @@ class IORedis extends Connection {
 
   async load(source, signal) {
     if (!this.isCluster) return this.send(['SCRIPT', 'LOAD', source], undefined, signal);
-    return eachMaster(this.client.nodes('master'), (node) => node.call('SCRIPT', 'LOAD', source));
+    return eachMaster(this.link().client.nodes('master'), (node) => node.call('SCRIPT', 'LOAD', source));
   }
 
   isReady() {
@@ -205,7 +247,9 @@ class IORedis extends Connection {
   }
 
   isEnded() {
-    return this.client.status === 'end';
+    const { status, manuallyClosing } = this.client;
+    // After disconnect() while it reconnects, it never says 'end': a cluster stays 'disconnecting'.
+    return status === 'end' || (['reconnecting', 'disconnecting'].includes(status) && manuallyClosing === true);
   }
 }
 
@@ -242,7 +286,8 @@ async function eachMaster(masters, load) {
 const longestLoad = 250; // milliseconds that a dead master delays the others
 
 /** What a client says of its connection. Only the text: the error, and what Redis 5 repeats, may have the password. */
-const textOf = (error) => `: ${error?.message || error?.code}`.replace(/,? with args beginning with.*/s, '');
+const textOf = (error) =>
+  `: ${error?.lastNodeError?.message || error?.message || error?.code}`.replace(/,? with args beginning with.*/s, '');
 
 /** Resolves with the promise, or rejects as soon as the signal is aborted. */
 function aborted(promise, signal, why) {

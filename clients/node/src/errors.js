@@ -14,15 +14,18 @@ class SluiceError extends Error {
   }
 }
 
-class ArgumentError extends SluiceError {}
-class ExceedsLimitError extends ArgumentError {}
-class StateError extends SluiceError {}
-class OutcomeUnknownError extends SluiceError {}
-class UnavailableError extends SluiceError {}
-class NotLoadedError extends UnavailableError {}
-class WaitError extends SluiceError {}
-class SlotLostError extends SluiceError {}
-class NotReservedError extends SluiceError {}
+/** A class of errors, with a name that a bundler does not shorten. */
+const kind = (name, Base) => Object.defineProperty(class extends Base {}, 'name', { value: name });
+Object.defineProperty(SluiceError, 'name', { value: 'SluiceError' });
+const ArgumentError = kind('ArgumentError', SluiceError);
+const ExceedsLimitError = kind('ExceedsLimitError', ArgumentError);
+const StateError = kind('StateError', SluiceError);
+const OutcomeUnknownError = kind('OutcomeUnknownError', SluiceError);
+const UnavailableError = kind('UnavailableError', SluiceError);
+const NotLoadedError = kind('NotLoadedError', UnavailableError);
+const WaitError = kind('WaitError', SluiceError);
+const SlotLostError = kind('SlotLostError', SluiceError);
+const NotReservedError = kind('NotReservedError', SluiceError);
 
 /** Writes a value for an error: strings in quotes, and of what has a class only its name. A client has a password. */
 function show(value) {
@@ -42,7 +45,7 @@ function refuse(limiter, argument, value, want, text) {
 
 const told = new Map(); // by the names of limiters: when a warning was emitted, and how many were left out since
 
-/** Tells operators that Redis did not decide, once a second for a name at most, and without keys. */
+/** Tells operators what was not decided or done, once a second for a name at most, and without keys. */
 function warn(name, outcome, error) {
   const last = told.get(name) ?? { time: -Infinity, more: 0 };
   told.set(name, last);
@@ -50,18 +53,36 @@ function warn(name, outcome, error) {
   const why = error instanceof StateError ? `${error.script}: ${error.code}` : error.message.replace('sluice: ', '');
   const more = last.more > 0 ? ` (and ${last.more} more)` : '';
   Object.assign(last, { time: performance.now(), more: 0 });
-  process.emitWarning(`${name}: Redis did not decide, ${outcome}: ${why}${more}`, 'SluiceWarning');
+  process.emitWarning(`${name}: ${outcome}: ${why}${more}`, 'SluiceWarning');
 }
 
-/** Reports whether the server answered with an error. */
+/** Reports whether the server answered with an error: by its class, or by its code if a bundler has renamed that. */
 function isReply(error) {
+  if (/^-?[A-Z][A-Z]+ /.test(error?.message) && error.code === undefined) return true;
   for (let kind = error?.constructor; kind; kind = Object.getPrototypeOf(kind)) {
     if (kind.name === 'ErrorReply' || kind.name === 'ReplyError') return true;
   }
   return false;
 }
 
+/** Returns the code of an error reply, also where Redis 5 and 6 put it behind the name of the script. */
+function codeOf(error) {
+  const text = error.message.replace(/^ERR Error running script.*@user_script:[ :\d]*(@user_script:[ :\d]*)?-?/, '');
+  return text.startsWith('ERR max number of clients') ? 'MAXCLIENTS' : text.split(' ', 1)[0];
+}
+
+const cures = [
+  [/EPROTO|wrong version number|no answer to TLS/, 'if the port speaks no TLS, leave out tls (redis://)'],
+  [/not ready.*(ECONNRESET|closed)/i, 'if the port speaks TLS, give the client tls (rediss://)'],
+  [/cluster support disabled/, 'the server is no cluster: give Limits a client of a single server'],
+  [/OOM command/, 'raise maxmemory, or find out what fills the server'],
+  [/NOPERM|can't run this command/, '"sluice acl" prints the rights that are needed'],
+];
+
+/** Returns the text of an error, with what to do about it. */
+const cured = (text) => [text, ...cures.filter(([found]) => found.test(text)).map(([, cure]) => cure)].join('; ');
+
 module.exports = {
   SluiceError, ArgumentError, ExceedsLimitError, StateError, OutcomeUnknownError, UnavailableError, NotLoadedError,
-  WaitError, SlotLostError, NotReservedError, isReply, refuse, show, warn,
+  WaitError, SlotLostError, NotReservedError, isReply, codeOf, refuse, show, warn, cured,
 };

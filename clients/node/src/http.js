@@ -3,7 +3,7 @@
 const { isUtf8 } = require('node:buffer');
 const { createHash } = require('node:crypto');
 const { isIP } = require('node:net');
-const { ArgumentError, ExceedsLimitError, SluiceError, refuse, warn } = require('./errors');
+const { ArgumentError, ExceedsLimitError, SluiceError, refuse, show, warn } = require('./errors');
 const { isDecision } = require('./limiter');
 const { checkOptions, checkFunction, integer } = require('./options');
 const { checkStrings, isText } = require('./scripts');
@@ -57,7 +57,14 @@ function decider(limiter, options = {}) {
   return async (request, socket) => {
     const n = cost(request);
     if (n === 0) return { headers: {} };
-    const values = [key(request, socket)].flat();
+    let values;
+    try {
+      values = [key(request, socket)].flat();
+    } catch (error) {
+      if (!(error instanceof NoPeer)) throw error;
+      warn(limiter.name, 'the answer was status 500', error);
+      return { headers: {}, refusal: refusals.noPeer };
+    }
     if (!values.every((value) => isText(value) && value !== '')) return { headers: {}, refusal: refusals.noKey };
     try {
       const decision = await limiter.allowN(subjectOf(...values), n);
@@ -65,7 +72,7 @@ function decider(limiter, options = {}) {
     } catch (error) {
       if (error instanceof ExceedsLimitError) return { headers: {}, refusal: { ...refusals.denied } };
       if (error instanceof ArgumentError || !(error instanceof SluiceError)) throw error;
-      warn(limiter.name, 'the answer was status 503', error);
+      warn(limiter.name, 'Redis did not decide, the answer was status 503', error);
       return { headers: {}, refusal: refusals.undecided };
     }
   };
@@ -74,6 +81,7 @@ function decider(limiter, options = {}) {
 const types = 'https://iana.org/assignments/http-problem-types#';
 const refusals = {
   noKey: { type: 'about:blank', title: 'The request does not say whom it is counted for', status: 400 },
+  noPeer: { type: 'about:blank', title: 'The server does not know who calls it', status: 500 },
   denied: {
     type: `${types}quota-exceeded`,
     title: 'Request cannot be satisfied as assigned quota has been exceeded',
@@ -164,17 +172,29 @@ function keyByIP(options = {}) {
   const prefixes = trustedProxies.filter((proxy) => proxy !== 'unix').map(parsePrefix);
   const trusts = (address) => prefixes.some((prefix) => prefix.holds(address));
   return (request, socket = request.socket) => {
-    let address = parseAddress(socket?.remoteAddress ?? '');
+    const peer = socket?.remoteAddress ?? '';
+    let address = withoutPort(peer);
     const hops = request.headers['x-forwarded-for']?.split(',') ?? [];
-    let proxy = address === undefined ? trustedProxies.includes('unix') : trusts(address);
+    const unix = /^(?:$|@|\/|unix:)/.test(peer) && !socket?.destroyed; // one that was closed has no address either
+    let proxy = address === undefined ? unix && trustedProxies.includes('unix') : trusts(address);
     while (proxy && hops.length > 0) {
       const [, hop = ''] = /^[ \t]*([^ \t](?:.*[^ \t])?)/s.exec(hops.pop()) ?? [];
       if (hop.toLowerCase() === 'unknown') break; // counted for the proxy that wrote it
       address = withoutPort(hop);
       proxy = address !== undefined && trusts(address);
+      if (address === undefined) return '';
     }
+    if (address === undefined && !socket?.destroyed) throw new NoPeer(peer);
     return address === undefined ? '' : addressText(address, BigInt(128 - ipv6Prefix));
   };
+}
+
+/** The server does not say from where a request comes, or names a proxy that does not. */
+class NoPeer extends ArgumentError {
+  constructor(peer) {
+    const want = 'an address; give a key of your own, or trust "unix" if a proxy calls by a Unix socket';
+    super(`keyByIP: peer ${show(peer)}: want ${want}`, { limiter: 'keyByIP', argument: 'peer', value: peer, want });
+  }
 }
 
 // An address is a number of 128 bits: IPv4 is the IPv6 address ::ffff:192.0.2.7.

@@ -26,6 +26,12 @@ export interface LimitsOptions {
    * tells of them, once a second for a name at most.
    */
   onFailure?: OnFailure;
+  /**
+   * When a server is not asked any more: if it has answered nobody for a whole timeout, while so many calls have failed
+   * (default: 5). One call is sent, a pause after the last failure (default: "250ms", 1 ms to a day); as soon as one is
+   * answered, all are. In a cluster: if no node answers. false: it is always asked.
+   */
+  breaker?: { failures?: number; pause?: Duration } | false;
 }
 
 /**
@@ -202,11 +208,27 @@ export type RingOptions = ({ windows: Limit[]; permits?: undefined; window?: und
   slice?: Duration;
 };
 
+/** An estimate to be settled whatever happens: `await using r = await tokens.reserved(..)`, or settle() in finally. */
+export interface Reserved {
+  readonly granted: boolean;
+  readonly decision: Decision;
+  /** The actual cost, 0 or more. As long as it is not set, the estimate stays charged. */
+  used: number | undefined;
+  /**
+   * Settles. What Redis does not answer goes on in the background for settleWithin: it does not reject, and
+   * process.emitWarning tells of it.
+   */
+  settle(): Promise<void>;
+  [Symbol.asyncDispose](): Promise<void>;
+}
+
 /** A cost that is known only afterwards. All calls with an id (1 to 128 bytes, the server's own) are counted once. */
 export interface Budget {
   readonly name: string;
   /** Takes an estimate of 1 or more, in all windows or in none. */
   reserve(subject: string, id: string, estimate: number, options?: CallOptions): Promise<Decision>;
+  /** reserve(), settled whatever happens. A lost reply is withdrawn. */
+  reserved(subject: string, id: string, estimate: number, options?: CallOptions): Promise<Reserved>;
   /** Replaces the estimate by the actual cost. A NotReservedError if Redis does not know the id. */
   settle(subject: string, id: string, actual: number, options?: CallOptions): Promise<void>;
   /** settle() that charges an id that Redis does not know. With 0 it withdraws a reservation. */
@@ -269,6 +291,11 @@ export class Limits {
    * again after a random time. A lost reply of a listLog or a sliceRing stays charged.
    */
   all(parts: [Limiter<any> & Returner, string, number?][], options?: CallOptions): Promise<AllDecision>;
+  /**
+   * Waits, by default up to 10 s, for what is settled, released and given back in the background. Resolves with whether
+   * all of it is done. Call it before you close the client.
+   */
+  flush(options?: { timeout?: Duration }): Promise<boolean>;
 }
 
 /** Returns the key under which a script keeps its state for a subject, to inspect it. */

@@ -75,6 +75,11 @@ class Limiter {
 
   /** Returns the keys that reset() removes. */
   resets(subject) {
+    return this.grantKeys(subject);
+  }
+
+  /** Returns the keys that a grant is counted under. */
+  grantKeys(subject) {
     return this.keys(subject);
   }
 
@@ -171,7 +176,7 @@ class Limiter {
     if (this.onFailure === 'error' || !undecided.some((kind) => cause instanceof kind)) throw cause;
     const outcome = this.decideLocally(this.keys(subject)[0], n, maxWait / 1e3);
     if (outcome === undefined) throw cause;
-    errors.warn(this.name, `onFailure is ${errors.show(this.onFailure)}`, cause);
+    errors.warn(this.name, `Redis did not decide, onFailure is ${errors.show(this.onFailure)}`, cause);
     const { granted, wait, states } = outcome;
     const remaining = Math.min(...states.map((state) => state.remaining));
     const resetAfter = Math.max(...states.map((state) => state.resetAfter));
@@ -205,7 +210,7 @@ async function waitFor(limiter, subject, { n = 1, maxWait, signal, id: ownId }) 
   const left = () => Math.max(end - performance.now(), 0);
   const unused = (decision) => {
     if (!decision.granted || !limiter.giveBack || ownId !== undefined) return; // the caller may ask again with the id
-    limiter.giveBack(subject, decision, n).catch(() => {});
+    limiter.limits.later(() => limiter.giveBack(subject, decision, n));
   };
   for (let failures = 0; ; ) {
     const maxWait = limiter.books ? Math.floor(Math.min(left(), maxAhead) * 1e3) : 0;
@@ -307,7 +312,8 @@ async function giveBack(subject, decision, n = decision?.permits, options = {}) 
   if (!isDecision(decision)) throw refuse(this.name, 'decision', decision, 'a decision of this limiter');
   const script = scriptOf(this.kind.script, 'return');
   const named = decision.id !== undefined && this.kind.method === 'zsetLog';
-  const keys = decision.rings ? this.rings(subject, decision.rings) : this.keys(subject);
+  const windows = this.ring && (decision.rings ?? this.ring.slices);
+  const keys = this.grantKeys(subject, windows);
   const [key] = keys;
   if (!decision.granted || (decision.degraded && !named)) return 0;
   integer(this.name, 'n', n, 1, Infinity);
@@ -317,14 +323,22 @@ async function giveBack(subject, decision, n = decision?.permits, options = {}) 
   if (n > decision.permits) throw refuse(this.name, 'n', n, `up to ${decision.permits}, as many as were granted`);
   const values = { ...this.values, moment: momentOf(decision), id: decision.id, permits: n };
   const bounds = { ...this.bounds(options), repeats: named && n === decision.permits };
-  const args = argsOf(script, values, decision.rings?.map(groupOf));
+  const args = argsOf(script, values, windows?.map(groupOf));
   const [returned] = await this.limits.caller.run(script, keys, args, bounds);
   return returned;
 }
 
 function isDecision(value) {
   const numbers = [value?.permits, value?.wait ?? 0, value?.now ?? 0];
-  return typeof value?.granted === 'boolean' && numbers.every((number) => typeof number === 'number');
+  return typeof value?.granted === 'boolean' && numbers.every((number) => typeof number === 'number') &&
+    areRings(value.rings);
+}
+
+/** Only decisions of rings have some. */
+function areRings(rings) {
+  if (rings === undefined) return true;
+  const isRing = (ring) => Number.isInteger(ring?.slice) && Number.isInteger(ring.size);
+  return Array.isArray(rings) && rings.length > 0 && rings.every(isRing);
 }
 
 /** The time that permits were granted for, in microseconds. None if Redis did not say: zsetLog knows it by its id. */
@@ -398,13 +412,9 @@ class SliceRing extends Limiter {
   }
 
   /** Returns the keys of windows, by default of the limiter's. */
-  rings(subject, windows = this.ring.slices) {
+  grantKeys(subject, windows = this.ring.slices) {
     const names = { prefix: this.limits.prefix, name: this.name };
     return keysOf(scriptOf('slice_ring_v1'), names, subject, {}, windows.map(groupOf));
-  }
-
-  resets(subject) {
-    return this.rings(subject);
   }
 
   detail(counts, resetAfter, now) {

@@ -1,17 +1,13 @@
 'use strict';
 
-const { readFileSync } = require('node:fs');
-const { join } = require('node:path');
+const { manifest, sources } = require('../scripts/index.js');
 const { refuse, show } = require('./errors');
-
-const folder = join(__dirname, '..', 'scripts');
-const manifest = JSON.parse(readFileSync(join(folder, 'manifest.json'), 'utf8'));
 
 /** The scripts by name and version ("list_log_v1"), as the manifest describes them, each with its source. */
 const scripts = new Map(
   manifest.scripts.map((script) => [
     `${script.name}_v${script.version}`,
-    { ...script, id: `${script.name}_v${script.version}`, source: readFileSync(join(folder, script.file), 'utf8') },
+    { ...script, id: `${script.name}_v${script.version}`, source: sources[script.file] },
   ]),
 );
 

@@ -77,7 +77,10 @@ function oneTimer(ms, signal) {
   });
 }
 
+/** Waits so many milliseconds, but does not keep the process alive. */
+const restOf = (ms) => new Promise((resolve) => setTimeout(resolve, ms).unref());
+
 /** Returns a random time between half of ms and ms. */
 const jitter = (ms) => ms / 2 + (Math.random() * ms) / 2;
 
-module.exports = { toMicros, span, onAbort, sleep, jitter, longestTimer };
+module.exports = { toMicros, span, onAbort, sleep, restOf, jitter, longestTimer };

@@ -1,6 +1,8 @@
 // What each client does when a reply is lost, when the server stands still or forgets its scripts; one server.
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { test } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
 import { Limits } from 'sluice-redis';
 import { client, isIORedis, open } from './clients.js';
 import { report, startProxy, startRedis, succeeds, until } from './servers.js';
@@ -55,6 +57,27 @@ test('a lost reply of what counts once is asked for again', async (t) => {
   assert.equal((await budget.peek('ada')).remaining, 84);
 });
 
+test('a server that answers nobody is left alone until it is back', async (t) => {
+  const redis = await startRedis(t);
+  const asked = async (options) => {
+    const limits = new Limits(await open(t, redis.url), { timeout: '200ms', onFailure: 'open', ...options });
+    const limiter = limits.gcra('outage', perHour);
+    await until('it decides', async () => !(await limiter.allow('ada')).degraded);
+    redis.child.kill('SIGSTOP');
+    let sent = 0;
+    try {
+      for (let i = 0; i < 12; i++) sent += /breaker is open/.test((await limiter.allow('ada')).cause) ? 0 : 1;
+    } finally {
+      redis.child.kill('SIGCONT');
+    }
+    await until('it decides again', async () => !(await limiter.allow('ada')).degraded);
+    return sent;
+  };
+  assert.equal(await asked({ breaker: { failures: 3, pause: '1s' } }), 3);
+  assert.equal(await asked({ breaker: false }), 12);
+  assert.throws(() => new Limits({}, { breaker: { failures: 0 } }), { name: 'ArgumentError' });
+});
+
 test('a client that sends a command again is refused, and does so', { skip: !isIORedis }, async (t) => {
   const redis = await startRedis(t);
   const proxy = await startProxy(t, redis.port);
@@ -81,9 +104,9 @@ test('a server that stands still: an error in time, or the policy', async (t) =>
   const limiter = limits.listLog('frozen', perMinute);
   redis.child.kill('SIGSTOP');
   const started = performance.now();
-  const aborted = new AbortController();
-  setTimeout(() => aborted.abort(new Error('the user left')), 50);
-  const error = await limiter.allow('ada', { signal: aborted.signal }).catch((reason) => reason);
+  const leaving = new AbortController();
+  setTimeout(() => leaving.abort(new Error('the user left')), 50);
+  const error = await limiter.allow('ada', { signal: leaving.signal }).catch((reason) => reason);
   assert.deepEqual([error.name, error.cause.message], ['OutcomeUnknownError', 'the user left']);
   await assert.rejects(limiter.allow('ada'), { name: 'OutcomeUnknownError' });
   await assert.rejects(limiter.peek('ada'), { name: 'UnavailableError' });
@@ -91,8 +114,8 @@ test('a server that stands still: an error in time, or the policy', async (t) =>
   assert.deepEqual([open_.granted, open_.degraded, open_.cause.name], [true, true, 'OutcomeUnknownError']);
   const denied = await limits.listLog('frozen', { ...perMinute, onFailure: 'deny' }).allow('ada');
   assert.deepEqual([denied.granted, denied.degraded, denied.retryAfterSeconds], [false, true, 1]);
-  const leaving = { signal: AbortSignal.timeout(20) };
-  await assert.rejects(limits.listLog('frozen', { ...perMinute, onFailure: 'open' }).allow('ada', leaving));
+  const left = { signal: AbortSignal.timeout(20) };
+  await assert.rejects(limits.listLog('frozen', { ...perMinute, onFailure: 'open' }).allow('ada', left));
   assert.ok(performance.now() - started < 10000);
   redis.child.kill('SIGCONT');
   await until('the server answers', () => succeeds(limiter.peek('ada')));
@@ -168,6 +191,7 @@ test('what is aborted before it is written is not sent', async (t) => {
   const log = new Limits(await open(t, redis.url), patient).listLog('left', perMinute);
   await log.allow('ada');
   for (let calls = 0; calls < 5; calls++) {
+    await pause(calls * 10); // the connection is idle, or not
     const leaving = new AbortController();
     const call = log.allow('ada', { signal: leaving.signal });
     leaving.abort(new Error('left at once'));
@@ -290,11 +314,28 @@ test('wait, reserve and giveBack', async (t) => {
   await booking.cancel();
   await booking.cancel();
   assert.ok((await short.peek('ada')).wait < 30000, 'the booking went back');
-  const aborted = new AbortController();
-  setTimeout(() => aborted.abort(new Error('enough')), 50);
-  await assert.rejects(short.wait('ada', { signal: aborted.signal }), /enough/);
+  const leaving = new AbortController();
+  setTimeout(() => leaving.abort(new Error('enough')), 50);
+  await assert.rejects(short.wait('ada', { signal: leaving.signal }), /enough/);
   await until('the booking is given back', async () => (await short.peek('ada')).wait < 30000);
   await assert.rejects((await limits.gcra('reserves', two).reserve('ada')).cancel(), { name: 'ArgumentError' });
+});
+
+test('a window is a ring of its own', async (t) => {
+  const redis = await startRedis(t);
+  const limits = new Limits(await open(t, redis.url), patient);
+  const plan = (...windows) => limits.sliceRing('plan', { windows: windows.map((window) => ({ permits: 5, window })) });
+  const [first, later] = [plan('1m', '1h'), plan('1m', '1d')];
+  const left = async (ring) => (await ring.peek('ada')).windows.map((w) => [w.limit.window / 6e4, w.remaining]).sort();
+  const granted = await first.allowN('ada', 3);
+  assert.equal((await later.allowN('ada', 2)).granted, true);
+  assert.deepEqual([await left(first), await left(later)], [[[1, 0], [60, 2]], [[1, 0], [1440, 3]]]);
+  assert.equal(await later.giveBack('ada', JSON.parse(JSON.stringify(granted)), 2), 2);
+  assert.deepEqual([await left(first), await left(later)], [[[1, 2], [60, 4]], [[1, 2], [1440, 3]]]);
+  await assert.rejects(limits.listLog('plan', perHour).giveBack('ada', granted), { name: 'ArgumentError' });
+  await first.reset('ada');
+  assert.deepEqual([await left(first), await left(later)], [[[1, 5], [60, 5]], [[1, 5], [1440, 3]]]);
+  assert.equal((await limits.all([[first, 'ada']])).rings, undefined, 'its parts have them');
 });
 
 test('all limiters are charged, or none', async (t) => {
@@ -329,6 +370,8 @@ test('all limiters are charged, or none', async (t) => {
   assert.equal(String(await remaining()), '98,98');
 });
 
+const aborted = (signal) => signal.aborted || once(signal, 'abort');
+
 test('slots', async (t) => {
   const redis = await startRedis(t);
   const limits = new Limits(await open(t, redis.url), patient);
@@ -345,9 +388,8 @@ test('slots', async (t) => {
   await slot[Symbol.asyncDispose]();
   await slot.release();
   const next = await waits;
-  const lost = new Promise((resolve) => next.signal.addEventListener('abort', resolve));
   await render.reset('acme');
-  await lost;
+  await aborted(next.signal);
   assert.match(next.signal.reason.message, /slot lost: the server has no lease of it$/);
   await assert.rejects(next.release(), { name: 'SlotLostError' });
   await until('all slots are free', async () => (await render.peek('acme')).remaining === 1);
@@ -359,8 +401,66 @@ test('slots', async (t) => {
   redis.child.kill('SIGSTOP');
   const other = await hasty.tryAcquire('acme').catch((error) => error.message);
   assert.match(other, /^sluice: concurrency_v1: outcome unknown: it took effect once or not at all: no answer/);
-  await new Promise((resolve) => stuck.signal.addEventListener('abort', resolve));
+  await aborted(stuck.signal);
   redis.child.kill('SIGCONT');
   assert.equal(stuck.signal.reason.name, 'SlotLostError');
   await until('the lease is released', async () => (await short.peek('acme').catch(() => ({}))).remaining === 1);
+});
+
+test('a connection to the wrong place: calls go over a new one', async (t) => {
+  const [redis, master] = await Promise.all([startRedis(t), startRedis(t)]);
+  const proxy = await startProxy(t, redis.port);
+  const connected = await open(t, proxy.url);
+  const log = new Limits(connected, patient).listLog('failover', perHour);
+  await log.allow('ada');
+  proxy.target = master.port; // as DNS does it: what is connected stays
+  redis.cli('REPLICAOF', '127.0.0.1', master.port);
+  const decisions = await Promise.all(Array.from({ length: 20 }, () => log.allow('ada')));
+  assert.ok(decisions.every(({ granted }) => granted));
+  assert.equal(master.cli('LLEN', 'sluice:failover:{ada}:ll1'), '20');
+  assert.ok(isIORedis ? connected.status === 'ready' : connected.isReady, 'the client is left alone');
+});
+
+test('an idle connection that was closed while the process was busy is noticed', async (t) => {
+  const redis = await startRedis(t);
+  const log = new Limits(await open(t, redis.url), patient).listLog('idle', perHour);
+  await log.allow('ada');
+  await pause(50);
+  redis.cli('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes'); // it blocks the event loop
+  assert.equal((await log.allow('ada')).remaining, 98);
+});
+
+test('refused inside a script: nothing was charged', async (t) => {
+  const redis = await startRedis(t);
+  const log = new Limits(await open(t, redis.url), patient).listLog('full', perHour);
+  redis.cli('CONFIG', 'SET', 'maxmemory', '1');
+  await assert.rejects(log.allow('ada'), { name: 'UnavailableError', message: /OOM .*; raise maxmemory/ });
+  redis.cli('CONFIG', 'SET', 'maxmemory', '0');
+  redis.cli('ACL', 'SETUSER', 'default', '-rpush', '-lpush');
+  await assert.rejects(log.allow('ada'), { name: 'UnavailableError', message: /; "sluice acl" prints the rights/ });
+  assert.equal((await log.peek('ada')).remaining, 100);
+});
+
+test('what is reserved is settled whatever happens', async (t) => {
+  const redis = await startRedis(t);
+  const proxy = await startProxy(t, redis.port);
+  const limits = new Limits(await open(t, proxy.url), { timeout: '1s' });
+  const tokens = limits.budget('tokens', { permits: 1000, window: '1h' });
+  const left = async () => (await tokens.peek('ada')).remaining;
+  await tokens.reserved('ada', 'unset', 1).then((r) => r.settle());
+  const denied = await tokens.reserved('ada', 'denied', 1000);
+  assert.deepEqual([denied.granted, await denied.settle(), await left()], [false, undefined, 999]);
+  const r = await tokens.reserved('ada', 'r', 900);
+  assert.throws(() => (r.used = -1), { name: 'ArgumentError' });
+  r.used = 10;
+  assert.equal(r.used, 10);
+  redis.child.kill('SIGSTOP');
+  await r[Symbol.asyncDispose]();
+  const slots = limits.concurrency('slots', { slots: 1, ttl: '1h' });
+  await assert.rejects(tokens.reserved('ada', 'lost', 100));
+  await assert.rejects(slots.tryAcquire('ada'));
+  assert.equal(await limits.flush({ timeout: 50 }), false);
+  redis.child.kill('SIGCONT');
+  assert.equal(await limits.flush(), true);
+  assert.deepEqual([await left(), (await slots.peek('ada')).remaining], [989, 1]);
 });

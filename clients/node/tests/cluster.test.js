@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { Limits } from 'sluice-redis';
-import { isIORedis, name, openCluster } from './clients.js';
-import { report, startCluster, startProxy, succeeds, until } from './servers.js';
+import { isIORedis, name, open, openCluster } from './clients.js';
+import { report, startCluster, startProxy, startRedis, succeeds, until } from './servers.js';
 
 const perHour = { permits: 100, window: '1h' };
 const subjects = Array.from({ length: 12 }, (_, i) => `subject-${i}`); // on all three
@@ -65,10 +65,38 @@ test('a cluster', async (t) => {
     assert.equal((await log.allow('mover')).remaining, 97, 'by MOVED');
   });
 
-  await t.test('a client that is not open', { skip: isIORedis }, async () => {
-    const never = new Limits((await openCluster(t, nodes)).duplicate(), { timeout: '10s' });
+  await t.test('MOVED to where it came from: calls go over new connections', async () => {
+    const [{ port }, other] = nodes;
+    const fake = await startProxy(t, port);
+    const map = { [`127.0.0.1:${port}`]: { host: '127.0.0.1', port: fake.port } };
+    fake.target = other.port; // this address leads to another node
+    const log = new Limits(await openCluster(t, nodes, map), { timeout: '10s' }).listLog('moved', perHour);
+    const subject = subjects.find((each) => nodes[0].cli('EXISTS', `sluice:noscript:{${each}}:ll1`) === '1');
+    await assert.rejects(log.allow(subject), { name: 'UnavailableError' });
+    fake.target = port;
+    await until('it is granted', () => succeeds(log.allow(subject)));
+  });
+
+  await t.test('a single client, and a cluster client of one server: the errors say so', async () => {
+    const log = new Limits(await open(t, nodes[0].url), { timeout: '10s' }).listLog('single', perHour);
+    const outcomes = await Promise.allSettled(subjects.map((subject) => log.allow(subject)));
+    const { reason } = outcomes.find(({ status }) => status === 'rejected');
+    assert.match(String(reason), /UnavailableError.*MOVED.*; the server is a node of a cluster: give Limits/);
+    if (!isIORedis) return; // node-redis itself does not connect
+    const single = await openCluster(t, [await startRedis(t)]);
+    const alone = new Limits(single, { timeout: 300 }).listLog('single', perHour);
+    await assert.rejects(alone.allow('ada'), { name: 'UnavailableError', message: /; the server is no cluster: give/ });
+  });
+
+  await t.test('a client that is not open', async () => {
+    const client = isIORedis ? await openCluster(t, [{ port: 1 }]) : (await openCluster(t, nodes)).duplicate();
+    if (isIORedis) {
+      await until('it reconnects', () => client.status === 'reconnecting');
+      client.disconnect();
+    }
+    const log = new Limits(client, { timeout: '10s' }).listLog('x', perHour);
     const message = /: the client is not open: connect\(\) it first$/;
-    await assert.rejects(never.listLog('x', perHour).allow('ada'), { name: 'UnavailableError', message });
+    await assert.rejects(log.allow('ada'), { name: 'UnavailableError', message });
   });
 
   await t.test('a burst is no outage', async () => {

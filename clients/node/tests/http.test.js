@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import http from 'node:http';
+import net from 'node:net';
 import { test } from 'node:test';
 import express5 from 'express';
 import express4 from 'express4';
@@ -39,6 +40,13 @@ async function get(url, headers) {
   const response = await fetch(url, { headers: { connection: 'close', ...headers } });
   const names = ['ratelimit-policy', 'ratelimit', 'retry-after', 'content-type'];
   return [response.status, ...names.map((name) => response.headers.get(name)), await response.text()];
+}
+
+/** The whole answer to a HEAD request. */
+async function headOf(url, path) {
+  const socket = net.connect(new URL(url).port, '127.0.0.1');
+  socket.write(`HEAD ${path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`);
+  return (await socket.toArray()).join('');
 }
 
 for (const [framework, start] of Object.entries(frameworks)) {
@@ -91,6 +99,9 @@ for (const [framework, start] of Object.entries(frameworks)) {
     assert.deepEqual((await get(`${url}/free`)).slice(0, 2), [200, null]);
     assert.equal((await get(`${url}/wrong`))[0], 500);
 
+    const head = await headOf(url, '/login');
+    assert.match(head, /^HTTP\/1.1 429 [^]*application\/problem\+json[^]*\r\n\r\n$/i);
+
     const undecided = await get(`${url}/down`);
     assert.deepEqual(undecided.slice(0, 2), [503, null]);
     assert.match(JSON.parse(undecided[5]).type, /#temporary-reduced-capacity$/);
@@ -119,12 +130,13 @@ test('several limits of one request, and seconds are rounded up', async () => {
 // The subjects of the Go package httplimit.
 const vectors = JSON.parse(readFileSync(new URL('../../../httplimit/testdata/subjects.json', import.meta.url)));
 
-/** Returns the subject that a limiter is asked about, undefined if the request is refused. */
+/** Returns the subject that a limiter is asked about; undefined if the request is refused, 500 if the server is. */
 async function subjectFor(key, request) {
   let asked;
   const limiter = { name: 'x', allowN: (subject) => ((asked = subject), { granted: true, permits: 1, limit: {} }) };
   const response = { setHeader() {}, getHeader() {}, end() {} };
   await expressLimit(limiter, { key })(request, response, assert.ifError);
+  if (response.statusCode === 500) return 500;
   assert.equal(response.statusCode, asked === undefined ? 400 : undefined);
   return asked;
 }
@@ -153,8 +165,20 @@ test('keyByIP', async () => {
   for (const { name, peer, trust, ipv6_prefix: ipv6Prefix, lines, subject } of vectors.x_forwarded_for) {
     const request = { headers: lines ? { 'x-forwarded-for': lines.join(', ') } : {} };
     request.socket = { remoteAddress: peer || undefined };
-    assert.equal(await subjectFor(keyByIP({ trustedProxies: trust, ipv6Prefix }), request), subject, name);
+    const asked = await subjectFor(keyByIP({ trustedProxies: trust, ipv6Prefix }), request);
+    assert.equal(asked === 500 ? undefined : asked, subject, name);
   }
+  for (const { text, subject, unix } of vectors.addresses) {
+    const headersOf = (forwarded) => ({ 'x-forwarded-for': forwarded });
+    const from = (remoteAddress, forwarded) => ({ headers: headersOf(forwarded), socket: { remoteAddress } });
+    assert.equal(await subjectFor(keyByIP(), from(text)), subject ?? 500, `peer ${text}`);
+    const behind = keyByIP({ trustedProxies: ['10.0.0.1'] });
+    assert.equal(await subjectFor(behind, from('10.0.0.1', text)), subject, `header ${text}`);
+    const local = keyByIP({ trustedProxies: ['unix'] });
+    assert.equal(await subjectFor(local, from(text, '192.0.2.1')), unix ? '192.0.2.1' : subject ?? 500, `unix ${text}`);
+  }
+  const left = { headers: { 'x-forwarded-for': '192.0.2.1' }, socket: { destroyed: true } };
+  assert.equal(await subjectFor(keyByIP({ trustedProxies: ['unix'] }), left), undefined, 'the caller has left');
   for (const proxy of ['10.0.0.0/33', 'example.org', '10.0.0.0/', '']) {
     assert.throws(() => keyByIP({ trustedProxies: [proxy] }), { name: 'ArgumentError' }, proxy);
   }

@@ -122,6 +122,7 @@ test('a wrong call is an ArgumentError, and nothing is sent', async () => {
   const slots = never.concurrency('x', { slots: 1, ttl: '1s' });
   const booked = await limits.listLog('x', one).reserve('a');
   const options = 'x: options null: want an object';
+  const decision = 'x: decision { .. }: want a decision of this limiter';
   for (const [call, text, name = 'ArgumentError'] of [
     [() => log.allow('a', null), options],
     [() => log.allow('a', 5), 'x: options 5: want an object'],
@@ -139,7 +140,8 @@ test('a wrong call is an ArgumentError, and nothing is sent', async () => {
     [() => log.wait('a', { n: 0 }), 'x: n 0: want a whole number, 1 or more'],
     [() => log.reserve('a', null), options],
     [() => log.giveBack('a'), 'x: decision undefined: want a decision of this limiter'],
-    [() => log.giveBack('a', { ...booked.decision, now: '' }), 'x: decision { .. }: want a decision of this limiter'],
+    [() => log.giveBack('a', { ...booked.decision, now: '' }), decision],
+    [() => log.giveBack('a', { ...booked.decision, rings: [5] }), decision],
     [() => log.giveBack('a', booked.decision, 1, 5), 'x: options 5: want an object'],
     [() => booked.wait(null), options],
     [() => booked.wait({ signal: 1 }), 'x: signal 1: want an AbortSignal'],
@@ -284,7 +286,7 @@ test('what is asked again, and what is not', async () => {
   assert.deepEqual(notLoaded, ['NotLoadedError', 2]);
   assert.ok(sluice.NotLoadedError.prototype instanceof sluice.UnavailableError);
   assert.deepEqual(await askAfter('listLog', new ErrorReply('NOPERM ..')), ['UnavailableError', 1]);
-  assert.deepEqual(await askAfter('listLog', new ErrorReply('OOM .. @user_script: 5 ..')), ['OutcomeUnknownError', 1]);
+  assert.deepEqual(await askAfter('listLog', new ErrorReply('ERR .. @user_script: 5 ..')), ['OutcomeUnknownError', 1]);
   const refused = Object.assign(new Error('connect ECONNREFUSED'), { syscall: 'connect' });
   assert.deepEqual(await askAfter('listLog', refused), ['granted', 2]);
   assert.deepEqual(await askAfter('listLog', new Error('Too many Cluster redirections')), ['granted', 2]);
@@ -352,7 +354,7 @@ test('acquire asks again after a lost reply, with the same id, and releases noth
 test('onFailure { local } limits in this process to a share', async (t) => {
   let now = 0;
   t.mock.method(performance, 'now', () => now);
-  const make = (share) => new Limits({ sendCommand: async () => Promise.reject(new ErrorReply('NOPERM no')) }, {
+  const make = (share) => new Limits({ sendCommand: async () => Promise.reject(new ErrorReply('MISCONF no')) }, {
     onFailure: { local: share },
   });
   const half = make(0.5);
@@ -410,7 +412,7 @@ test('a decision without Redis is told, once a second for a name', async (t) => 
   const note = ({ name, message }) => warnings.push([name, message]);
   process.on('warning', note);
   t.after(() => process.off('warning', note));
-  const down = new Limits({ sendCommand: async () => Promise.reject(new ErrorReply('NOPERM no')) });
+  const down = new Limits({ sendCommand: async () => Promise.reject(new ErrorReply('MISCONF no')) });
   let now = 0;
   t.mock.method(performance, 'now', () => now);
   for (let i = 0; i < 5; i++) await down.listLog('told', { ...one, onFailure: 'open' }).allow('ada');
@@ -423,10 +425,10 @@ test('a decision without Redis is told, once a second for a name', async (t) => 
   await sluice.expressLimit(down.listLog('state', one), { key: () => 'ada' })({}, response);
   await new Promise(setImmediate);
   assert.deepEqual(warnings, [
-    ['SluiceWarning', 'told: Redis did not decide, onFailure is "open": list_log_v1: NOPERM no'],
-    ['SluiceWarning', 'slots: Redis did not decide, onFailure is "deny": concurrency_v1: NOPERM no'],
-    ['SluiceWarning', 'told: Redis did not decide, onFailure is "open": list_log_v1: NOPERM no (and 4 more)'],
-    ['SluiceWarning', 'http: Redis did not decide, the answer was status 503: list_log_v1: NOPERM no'],
+    ['SluiceWarning', 'told: Redis did not decide, onFailure is "open": list_log_v1: MISCONF no'],
+    ['SluiceWarning', 'slots: Redis did not decide, onFailure is "deny": concurrency_v1: MISCONF no'],
+    ['SluiceWarning', 'told: Redis did not decide, onFailure is "open": list_log_v1: MISCONF no (and 4 more)'],
+    ['SluiceWarning', 'http: Redis did not decide, the answer was status 503: list_log_v1: MISCONF no'],
     ['SluiceWarning', 'state: Redis did not decide, the answer was status 503: list_log_v1: WRONGTYPE'],
   ]);
 });

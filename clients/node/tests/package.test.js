@@ -2,10 +2,14 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { readFileSync, readdirSync } from 'node:fs';
+import { mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs';
 import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { test } from 'node:test';
+import * as esbuild from 'esbuild';
 import * as sluice from 'sluice-redis';
+import { startRedis } from './servers.js';
 
 const require = createRequire(import.meta.url);
 const installed = new URL('node_modules/sluice-redis/', import.meta.url);
@@ -16,13 +20,33 @@ test('the scripts are those of SHA256SUMS', () => {
     .trim()
     .split('\n');
   const wanted = new Map(sums.map((line) => line.split('  ').reverse()));
-  const shipped = readdirSync(new URL('scripts/', installed));
+  const shipped = readdirSync(new URL('scripts/', installed)).filter((name) => name !== 'index.js');
   const belongs = (name) => /^[^/]+\.lua$/.test(name) || name === 'manifest.json'; // no functions
   assert.deepEqual(shipped, [...wanted.keys()].filter(belongs).sort());
   for (const name of shipped) {
     const data = readFileSync(new URL(`scripts/${name}`, installed));
     assert.equal(createHash('sha256').update(data).digest('hex'), wanted.get(name), name);
   }
+});
+
+test('a bundle runs: it finds the scripts, and errors of renamed classes', async (t) => {
+  const redis = await startRedis(t);
+  const folder = mkdtempSync(join(tmpdir(), 'sluice-bundle-'));
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  const program = `import { createClient } from 'redis';
+    import { Limits } from 'sluice-redis';
+    const client = await createClient({ url: '${redis.url}' }).connect();
+    const log = new Limits(client).listLog('bundle', { permits: 1, window: '1m' });
+    const { granted } = await log.allow('ada');
+    console.log(granted, await log.allowN('ada', 2).catch((error) => error.name));
+    client.destroy();`;
+  const banner = "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);";
+  const outfile = join(folder, 'bundle.mjs');
+  await esbuild.build({
+    stdin: { contents: program, resolveDir: here }, outfile, bundle: true, minify: true, platform: 'node',
+    format: 'esm', banner: { js: banner },
+  });
+  assert.equal(execFileSync('node', [outfile], { encoding: 'utf8' }), 'true ExceedsLimitError\n');
 });
 
 test('import and require give the same', () => {

@@ -1,6 +1,6 @@
-// Packs the package, installs the tarball beside the clients, and runs the tests with each: node run.mjs [client]..
+// Packs the package, unpacks it beside the clients, and runs the tests with each: node run.mjs [client]..
 import { execFileSync, spawn } from 'node:child_process';
-import { existsSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
@@ -34,21 +34,25 @@ async function runWaiting() {
   }
 }
 
+/** Installs the clients, and what npm packs beside them. */
 function install() {
-  const npm = (...args) =>
-    execFileSync('npm', [...args, '--no-audit', '--no-fund', '--loglevel=error'], { encoding: 'utf8' });
+  const ends = { encoding: 'utf8', timeout: 600000 };
+  const npm = (...args) => execFileSync('npm', [...args, '--no-audit', '--no-fund', '--loglevel=error'], ends);
   const installed = 'node_modules/.package-lock.json';
   if (!existsSync(installed) || statSync(installed).mtimeMs < statSync('package-lock.json').mtimeMs) npm('ci');
   const [{ filename }] = JSON.parse(npm('pack', '..', '--json', '--pack-destination', folder));
   rmSync('node_modules/sluice-redis', { recursive: true, force: true });
-  npm('install', '--no-save', '--no-package-lock', join(folder, filename));
+  mkdirSync('node_modules/sluice-redis');
+  execFileSync('tar', ['-xzf', join(folder, filename), '--strip-components=1', '-C', 'node_modules/sluice-redis']);
 }
 
 /** Runs test files with a client, and reports whether they passed. */
 function run(client, files) {
   const CLIENT = client === 'once' ? 'redis' : client;
   const env = { ...process.env, CLIENT, REPORT: join(folder, client), SLUICE_ACL: acl };
-  const child = spawn('node', ['--test', '--test-reporter=dot', '--test-concurrency=2', ...files], {
+  // A file ends with its tests, whatever a client leaves open, or fails after five minutes.
+  const flags = ['--test-timeout=300000', '--test-force-exit', '--test-reporter=spec', '--test-concurrency=2'];
+  const child = spawn('node', ['--test', ...flags, ...files], {
     env,
     stdio: ['ignore', 'pipe', 'inherit'],
   });

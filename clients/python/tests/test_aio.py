@@ -403,6 +403,45 @@ def test_cancellation_is_never_lost(server):
     run(work())
 
 
+def test_what_a_streamed_response_took_is_settled(server):
+    """Starlette cancels a response at each await when its client has left."""
+    anyio = pytest.importorskip("anyio")
+
+    async def work():
+        limits = Limits(client_of(server.port))
+        tokens, render = limits.budget("tokens", [Limit(1000, MINUTE)]), limits.concurrency("render", 100, MINUTE)
+
+        async def stream(i):
+            async with render.acquire("acme"), tokens.reserved("acme", f"r{i}", 9) as r:
+                r.used = 1
+                await asyncio.sleep(60)
+
+        for i in range(50):
+            with anyio.move_on_after(60) as scope:
+                async with anyio.create_task_group() as group:
+                    group.start_soon(stream, i)
+                    await asyncio.sleep(0.001 * (i % 10))
+                    scope.cancel()
+        assert await limits.flush()
+        assert (await render.peek("acme")).remaining == 100 and (await tokens.peek("acme")).remaining >= 950
+        await limits.close()
+
+    run(work())
+
+
+def test_closed_connection_is_noticed_by_a_busy_loop(server):
+    """Nothing is sent over a connection that the server has closed, although the loop did not get to read that."""
+
+    async def work():
+        codes = Limits(client_of(server.port)).list_log("codes", 3, MINUTE)
+        await codes.allow("ada")
+        server.client.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+        time.sleep(0.1)
+        assert (await codes.allow("ada")).remaining == 1
+
+    run(work())
+
+
 def test_second_event_loop(server):
     """Each loop has connections of its own."""
     limits = run(made(server.port))

@@ -131,7 +131,7 @@ def test_trusted_proxy(serve):
     port = serve(lambda limits: limits.gcra("api", 1, MINUTE), key=PROXY)
     calls = [("203.0.113.7", 200), ("203.0.113.8", 200), ("203.0.113.8, 203.0.113.7", 429), ("1.2.3.4", 200),
              ("203.0.113.7, 127.0.0.2", 429), ("::ffff:203.0.113.7", 429), ("2001:db8::1", 200), ("2001:db8::2", 429),
-             ("2001:db8:0:1::1", 200), ("nobody", 400)]  # fmt: skip
+             ("2001:db8:0:1::1", 200)]  # fmt: skip
     assert [(text, get(port, X_Forwarded_For=text)[0]) for text, _ in calls] == calls
 
 
@@ -165,14 +165,20 @@ VECTORS = json.loads((ROOT / "httplimit" / "testdata" / "subjects.json").read_te
 
 
 def subjects_for(key, peer="192.0.2.1", path="/", **headers):
-    """The subjects that both middlewares ask about; None if they refuse the request. A header has lines of bytes."""
-    asked = []
+    """The subjects that both middlewares ask about; None if they refuse the request, 500 if it is the server's fault. A
+    header has lines of bytes."""
+    asked, refusals = [], {"400": None, "500": 500}
     limits, granted = Limits(redis.Redis()), Decision(True, Limit(1, MINUTE))
     limiter = limits.list_log("x", 1, MINUTE)
     limiter.allow_n = lambda subject, n: asked.append(subject) or granted
     environ = {"REMOTE_ADDR": peer, "PATH_INFO": unquote_to_bytes(path).decode("latin-1")}
     environ.update({f"HTTP_{name}": b",".join(lines).decode("latin-1") for name, lines in headers.items()})
-    WSGI(hello, limiter, key)(environ, lambda status, headers: asked.append(None) if status[:3] == "400" else None)
+
+    def start(status, headers):
+        if status[:3] in refusals:
+            asked.append(refusals[status[:3]])
+
+    WSGI(hello, limiter, key)(environ, start)
 
     async def call():
         limiter = aio.Limits(redis.asyncio.Redis()).list_log("x", 1, MINUTE)
@@ -181,8 +187,8 @@ def subjects_for(key, peer="192.0.2.1", path="/", **headers):
             return asked.append(subject) or granted
 
         async def send(message):
-            if message.get("status") == 400:
-                asked.append(None)
+            if str(message.get("status")) in refusals:
+                asked.append(refusals[str(message["status"])])
 
         limiter.allow_n = allow_n
         fields = [(name.lower().replace("_", "-").encode(), line) for name, lines in headers.items() for line in lines]
@@ -212,7 +218,18 @@ def test_subjects():
 def test_forwarded(case):
     lines = {"X_FORWARDED_FOR": [line.encode("latin-1") for line in case["lines"]]} if "lines" in case else {}
     key = key_by_ip(case.get("trust", ()), ipv6_prefix=case.get("ipv6_prefix", 64))
-    assert subjects_for(key, peer=case["peer"], **lines) == case.get("subject")
+    subject = subjects_for(key, peer=case["peer"], **lines)
+    assert (None if subject == 500 else subject) == case.get("subject")
+
+
+@pytest.mark.parametrize("case", VECTORS["addresses"], ids=lambda case: case["text"])
+def test_addresses(case):
+    """What an address is, of a peer and in a header."""
+    text, line = case["text"], case["text"].encode("latin-1")
+    assert subjects_for(key_by_ip(), peer=text) == case.get("subject", 500)
+    assert subjects_for(key_by_ip(["10.0.0.1"]), peer="10.0.0.1", X_FORWARDED_FOR=[line]) == case.get("subject")
+    behind = "192.0.2.1" if case.get("unix") else case.get("subject", 500)
+    assert subjects_for(key_by_ip(["unix"]), peer=text, X_FORWARDED_FOR=[b"192.0.2.1"]) == behind
 
 
 def test_cost(serve):
@@ -220,26 +237,77 @@ def test_cost(serve):
     assert [get(port, X_Cost=cost)[0] for cost in ("3", "3", "0", "2", "6")] == [200, 429, 200, 200, 429]
 
 
+def test_head_has_no_body():
+    wsgi = WSGI(hello, Limits(redis.Redis()).list_log("login", 3, MINUTE), key=lambda request: "")
+    assert wsgi({"REQUEST_METHOD": "HEAD"}, lambda status, headers: None) == []
+    sent = []
+
+    async def send(message):
+        sent.append(message)
+
+    async def head():  # before Python 3.10 a client is bound to the loop in which it is made
+        limiter = aio.Limits(redis.asyncio.Redis()).list_log("login", 3, MINUTE)
+        asgi = ASGI(hello_async, limiter, lambda request: "")
+        await asgi({"type": "http", "method": "HEAD", "headers": [], "path": "/"}, None, send)
+
+    asyncio.run(head())
+    assert sent[0]["status"] == 400 and sent[1]["body"] == b""
+
+
 def test_fastapi(server):
-    """A dependency: the headers of a grant, and a refusal as an HTTPException."""
-    from fastapi import Depends, FastAPI
+    """A dependency: the headers of a grant, and a refusal as the middleware's, of a WebSocket's handshake too."""
+    from fastapi import Depends, FastAPI, HTTPException, WebSocket
+    from fastapi.responses import PlainTextResponse
 
-    app = FastAPI()
+    async def ask(app, **scope):
+        sent, path = [], {"path": "/", "raw_path": b"/", "query_string": b"", "headers": [], **scope}
 
-    def make(limits):
-        login = fastapi_limit(limits.list_log("login", 1, MINUTE), key=key_by_header("X-Key"))
-        app.get("/", dependencies=[Depends(login)])(lambda: "hello")
-        return limits.list_log("unused", 1, MINUTE)
+        async def receive():
+            return {"type": "websocket.connect"}
 
-    running = Asgi(server.port, make, app=app)
-    try:
-        answers = [get(running.port, X_Key="ada") for _ in "ab"]
-        assert [answers[0][0], answers[0][1]["ratelimit"]] == [200, '"login";r=0;t=60']
-        status, headers, body = answers[1]
-        assert status == 429 and int(headers["retry-after"]) > 50 and json.loads(body)["detail"]["status"] == 429
-        assert get(running.port)[0] == 400
-    finally:
-        running.stop()
+        async def send(message):
+            sent.append(message)
+
+        await app({"type": "http", "method": "GET", **path}, receive, send)
+        return sent
+
+    async def work():
+        limits = aio.Limits(redis.asyncio.Redis(port=server.port))
+        app = FastAPI()
+        login = [Depends(fastapi_limit(limits.list_log("login", 1, MINUTE), key=lambda request: "ada"))]
+        app.api_route("/", methods=["GET", "HEAD"], dependencies=login)(lambda: "hello")
+
+        async def talk(websocket: WebSocket):
+            await websocket.accept()
+            await websocket.close()
+
+        app.websocket("/", dependencies=login)(talk)
+        socket = {"type": "websocket", "extensions": {"websocket.http.response": {}}, "subprotocols": []}
+        assert (await ask(app, **socket))[0]["type"] == "websocket.accept"
+        await limits.list_log("login", 1, MINUTE).reset("ada")
+        start, _ = await ask(app)
+        assert start["status"] == 200 and dict(start["headers"])[b"ratelimit"] == b'"login";r=0;t=60'
+        start, body = await ask(app)
+        headers = dict(start["headers"])
+        assert start["status"] == 429 and int(headers[b"retry-after"]) > 50
+        assert headers[b"content-type"] == b"application/problem+json" and json.loads(body["body"])["status"] == 429
+        assert (await ask(app, method="HEAD"))[1]["body"] == b""
+        start, body = await ask(app, **socket)
+        assert start["type"] == "websocket.http.response.start" and start["status"] == 429
+        assert json.loads(body["body"])["violated-policies"] == ["login"]
+        assert await ask(app, **{**socket, "extensions": {}}) == [
+            {"type": "websocket.close", "code": 1008, "reason": ""}
+        ]
+
+        async def own(request, error):
+            return PlainTextResponse(f"own {error.detail['status']}")
+
+        app.add_exception_handler(HTTPException, own)
+        app.middleware_stack = None
+        assert (await ask(app))[1]["body"] == b"own 429"
+        await limits.close()
+
+    asyncio.run(work())
 
 
 def test_wrong_arguments():

@@ -1,7 +1,9 @@
 """What each limiter does, against a server."""
 
 import asyncio
+import pickle
 import threading
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 
 import pytest
@@ -86,6 +88,21 @@ def test_give_back(limits):
         with pytest.raises(ArgumentError, match="want one of this limiter about this subject"):
             codes.give_back("bob", d)
         assert codes.give_back("ada", codes.allow_n("ada", 3)) == 0, "a denial has nothing to give back"
+
+
+def test_a_window_is_a_ring_of_its_own(limits):
+    first, later = (limits.slice_ring("plan", [Limit(5, MINUTE), Limit(5, window)]) for window in (HOUR, DAY))
+    left = lambda ring: [state.remaining for state in sorted(ring.peek("ada").windows, key=lambda s: s.limit.window)]
+    granted = first.allow_n("ada", 3)
+    assert later.allow_n("ada", 2) and (left(first), left(later)) == ([0, 2], [0, 3])
+    assert pickle.loads(pickle.dumps(granted)) == granted != replace(granted, rings=())
+    assert later.give_back("ada", pickle.loads(pickle.dumps(granted)), 2) == 2
+    assert (left(first), left(later)) == ([2, 4], [2, 3])
+    with pytest.raises(ArgumentError, match="want one of this limiter about this subject"):
+        limits.list_log("plan", 5, MINUTE).give_back("ada", granted)
+    first.reset("ada")
+    assert (left(first), left(later)) == ([5, 5], [5, 3])
+    assert limits.all([(first, "ada")]).rings == (), "its parts have them"
 
 
 def test_wait_books_in_order(limits):

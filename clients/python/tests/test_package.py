@@ -1,6 +1,8 @@
 """What is in the package, and its types. The tests run against the package as it is installed, not the source."""
 
 import hashlib
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -27,6 +29,16 @@ def test_sums():
         assert hashlib.sha256((PACKAGE / "scripts" / name).read_bytes()).hexdigest() == sums[name], name
     for script in _manifest.scripts().values():
         assert hashlib.sha1(script.source()).hexdigest() == script.sha1
+
+
+def test_zip(tmp_path):
+    """The scripts are found where the package is no folder."""
+    archive = shutil.make_archive(str(tmp_path / "app"), "zip", PACKAGE.parent, PACKAGE.name)
+    code = "import sluice_redis as s; print(s.__file__, len(s._manifest.scripts()['list_log_v1'].source()))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env={**os.environ, "PYTHONPATH": archive},
+                          stdout=subprocess.PIPE)  # fmt: skip
+    file, size = done.stdout.decode().split()
+    assert file.startswith(archive) and int(size) == (ROOT / "scripts" / "list_log_v1.lua").stat().st_size
 
 
 def test_digits_never_floats():

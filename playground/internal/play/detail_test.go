@@ -24,9 +24,7 @@ func TestDetailIsTheCall(t *testing.T) {
 		calls := make([]int, len(run.lanes))
 		for _, r := range records {
 			detail, err := detailOf(run, r.lane, calls[r.lane])
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if calls[r.lane]++; !isDetailOf(detail, r) {
 				t.Errorf("%s: %s: %+v\nis not %+v", link, run.lanes[r.lane].id, detail, r)
 				break
@@ -72,9 +70,7 @@ func isDetailOf(d Detail, r record) bool {
 func TestDetail(t *testing.T) {
 	run, _ := runLink(t, "lanes=list_log,slice_ring&permits=1&rate=0&calls=2us,3us&permits2=2&window2=10s")
 	got, err := detailOf(run, 0, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	lines, stored := got.Lines, got.Stored
 	got.Lines, got.Stored = nil, Stored{}
 	const key = "sluice:play:{everybody}:ll1"
@@ -128,9 +124,7 @@ func checkLines(t *testing.T, source string, lines []int) {
 
 func TestDetailOfNoCall(t *testing.T) {
 	run, err := Open("")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer run.Close()
 	for _, test := range []struct {
 		lane, index int

@@ -8,9 +8,7 @@ import (
 
 func TestParseDefaults(t *testing.T) {
 	got, err := Parse("")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want := &Scenario{
 		Lanes: []string{"list_log", "fixed_window"}, Limits: []Limit{{5, second}}, Burst: 5, For: 10 * second, Rate: 8000,
 		Burstiness: 1, Clients: 10, Cost: 1, CostMax: 1, Denied: "leave", Every: 100_000, Tries: 10, Seed: 1,
@@ -27,9 +25,7 @@ func TestParse(t *testing.T) {
 		"&tries=100&skew=5s&step=4s%3A-10s,1s:1h&bunch=1m:10000&paint=0az&calls=1.5s,2us&seed=9007199254740991&lua=return+1" +
 		"&hold=1ms&holdmax=1h&actual=0&actualmax=1000&lost=100&unused=99&ttl=24h&processes=100&error=1"
 	got, err := Parse(link)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want := &Scenario{
 		Lanes: []string{"slice_ring", "gcra", "own"}, Limits: []Limit{{7, 90 * second}, {70, 3600 * second}}, Burst: 9,
 		Ahead: 2_500_000, For: day, Rate: 125, Clients: 1000, Noisy: 100, KeyPerClient: true, Cost: 2, CostMax: 3,

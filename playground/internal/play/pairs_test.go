@@ -98,8 +98,8 @@ func TestFaultyPairsAreRed(t *testing.T) {
 		// A second script that says more than it did, or less.
 		{"lanes=slice_ring&rate=40&permits=20&unused=30&hold=50ms&denied=poll&ahead=1s", "math.min(surplus,",
 			"math.min(5 * surplus,"},
-		{"lanes=budget&rate=20&actual=500&hold=10ms", "charge, before = permits - estimate,",
-			"charge, before = math.min(permits - estimate, 0),"},
+		{"lanes=budget&rate=20&actual=500&hold=10ms", "charge, counts_before = permits - estimate,",
+			"charge, counts_before = math.min(permits - estimate, 0),"},
 		{"lanes=budget&rate=20&actual=50&cost=4&hold=10ms", "math.min(surplus,", "math.min(2 * surplus,"},
 		{"lanes=ahead&rate=300&permits=20&processes=1&error=50&for=1s", "local charge = reported + granted", "local charge = granted"},
 		// Beside a step of the clock that excuses nothing any more, or nothing at all.
@@ -112,9 +112,7 @@ func TestFaultyPairsAreRed(t *testing.T) {
 			"local limit = 2 * integer(ARGV[1]"},
 	} {
 		run, err := Open(test.link)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer run.Close()
 		l := run.lanes[0]
 		source, script := l.source, &l.script
@@ -139,9 +137,7 @@ func TestFaultyPairsAreRed(t *testing.T) {
 func TestLostSlotsAreErrors(t *testing.T) {
 	const link = "lanes=concurrency&rate=20&hold=300ms&holdmax=3s&ttl=1s&denied=poll"
 	run, err := Open(link)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer run.Close()
 	l := run.lanes[0]
 	frees := `redis.pcall("ZREM", holders, redis.call("ZRANGE", holders, "0", "0")[1])`
@@ -167,9 +163,7 @@ func TestStoredOfPairs(t *testing.T) {
 		t.Errorf("%s, %v; want no leases after the last release", JSON(slots), err)
 	}
 	detail, err := detailOf(run, 0, 2) // the third is granted when the first has released
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if leases := detail.Stored.Keys[0].Leases; leases == nil || leases.Slots != 5 ||
 		!slices.Equal(leases.Ends, []int64{1_010_000}) || detail.Stored.Keys[0].Text != "1 leases" {
 		t.Errorf("%s: want one lease", JSON(detail.Stored))

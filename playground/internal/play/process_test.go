@@ -31,9 +31,7 @@ func TestProcesses(t *testing.T) {
 		var got []string
 		for i, r := range records {
 			d, err := detailOf(run, 0, i)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			text := fmt.Sprint(r.at/1000, " ", []string{"denied", "granted", 4: "ended"}[r.outcome])
 			if len(d.Keys) > 0 && run.lanes[0].ours != nil {
 				text += fmt.Sprint(" ", d.Args[0].Value, "+", d.Args[1].Value)

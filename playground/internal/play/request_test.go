@@ -28,13 +28,9 @@ type vector struct {
 // Every call of scripts/calls.json that a lane may make has the keys and arguments that the loader sends.
 func TestRequestsAreTheLoaders(t *testing.T) {
 	text, err := os.ReadFile("../../../scripts/calls.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var file struct{ Vectors []vector }
-	if err := json.Unmarshal(text, &file); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(text, &file))
 	checked := map[string]int{}
 	for _, v := range file.Vectors {
 		k := limiterOf(v.Limiter)

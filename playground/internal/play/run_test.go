@@ -96,12 +96,8 @@ type preset struct{ ID, Title, Text, Link string }
 func readPresets(t testing.TB) (presets []preset) {
 	t.Helper()
 	text, err := os.ReadFile("../../presets.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(text, &presets); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, json.Unmarshal(text, &presets))
 	return presets
 }
 
@@ -184,9 +180,7 @@ func TestStepsDoNotMatter(t *testing.T) {
 	const link = "lanes=list_log,gcra,s4&denied=wait&ahead=1s&skew=1s&step=3s:-2s&rate=20"
 	whole, want := runLink(t, link)
 	r, err := Open(link)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer r.Close()
 	var got []record
 	buffer := make([]byte, 7*RecordSize)

@@ -55,9 +55,7 @@ func TestTrafficIsDeterministic(t *testing.T) {
 func traffic(t *testing.T, link string) []arrival {
 	t.Helper()
 	s, err := Parse(link)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return s.arrivals(maxDecisions + 1)
 }
 

@@ -2,19 +2,20 @@
 package yamlfile
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v4"
-)
 
-// MaxFile is the longest file, in bytes.
-const MaxFile = 1 << 20
+	"github.com/sluice-redis/sluice/internal/watch"
+)
 
 // lineBreak is what ends a line for the YAML library.
 var lineBreak = regexp.MustCompile("\r\n|[\r\n\u0085\u2028\u2029]")
@@ -24,7 +25,8 @@ type Reader struct {
 	Mistakes Mistakes
 	Hint     func(word string) string // what is wanted in place of an unknown word; "": one of those that are known
 	Lines    []string
-	Aliases  bool // anchors and aliases are taken, in place of a mistake
+	Made     bool // by a machine: anchors, aliases and merge keys are taken, and only the first document is read
+	Further  bool // there are documents behind the first one
 
 	name, first string
 	runes       map[int][]rune // the characters of lines, by their numbers
@@ -52,7 +54,7 @@ func (r *Reader) Full() bool { return len(r.Mistakes) >= maxMistakes }
 
 // Document returns the mapping that the file is, nil if it is none.
 func (r *Reader) Document(src []byte) *yaml.Node {
-	if len(src) > MaxFile {
+	if len(src) > watch.MaxFile {
 		r.FailAt(1, 1, "a file of more than 1 MiB", "at most 1 MiB")
 		return nil
 	}
@@ -60,8 +62,8 @@ func (r *Reader) Document(src []byte) *yaml.Node {
 		r.FailAt(1, 1, "the file is not UTF-8", "UTF-8")
 		return nil
 	}
-	var document yaml.Node
-	if err := yaml.Load(src, &document); err != nil {
+	document, err := r.load(src)
+	if err != nil {
 		r.failYAML(err)
 		return nil
 	}
@@ -69,33 +71,38 @@ func (r *Reader) Document(src []byte) *yaml.Node {
 		r.FailAt(1, 1, "the file is empty", r.first)
 		return nil
 	}
-	if left := maxNodes; r.Aliases && !expand(&document, &left) {
+	if left := maxNodes; r.Made && !r.expand(&document, &left) {
 		r.FailAt(1, 1, "aliases that make a file of more than 100000 values, or of themselves", "fewer aliases")
 		return nil
 	}
 	return document.Content[0]
 }
 
-// maxNodes is how large aliases may make a file.
-const maxNodes = 100_000
+// load returns the only document of a file, or the first of one that is made by a machine.
+func (r *Reader) load(src []byte) (document yaml.Node, err error) {
+	if !r.Made {
+		return document, yaml.Load(src, &document)
+	}
+	loader, err := yaml.NewLoader(bytes.NewReader(src))
+	if err == nil {
+		err = loader.Load(&document)
+	}
+	if errors.Is(err, io.EOF) {
+		return document, nil
+	}
+	if second := (yaml.Node{}); err == nil {
+		next := loader.Load(&second)
+		r.Further = !errors.Is(next, io.EOF) && (next != nil || !IsNull(&second))
+	}
+	return document, err
+}
 
-// expand puts what aliases stand for in their place. It reports whether that is no more than left.
-func expand(n *yaml.Node, left *int) bool {
-	if *left--; *left < 0 {
-		return false
+// IsNull reports whether a document or a value is null or not written.
+func IsNull(n *yaml.Node) bool {
+	if n != nil && n.Kind == yaml.DocumentNode && len(n.Content) == 1 {
+		n = n.Content[0]
 	}
-	n.Anchor = ""
-	for i, child := range n.Content {
-		if child.Kind == yaml.AliasNode {
-			copied := *child.Alias
-			copied.Content, copied.Line, copied.Column = slices.Clone(copied.Content), child.Line, child.Column
-			n.Content[i], child = &copied, &copied
-		}
-		if !expand(child, left) {
-			return false
-		}
-	}
-	return true
+	return n == nil || n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null"
 }
 
 // failYAML adds what is not YAML.
@@ -117,7 +124,8 @@ func (r *Reader) failYAML(err error) {
 		want = "YAML: the words of a limit in the same column, and quotes around an expression that begins with one"
 	case strings.Contains(what, "YAML tag"):
 		want = "quotes around what begins with an exclamation mark"
-	case strings.Contains(what, "cannot start any token") && slices.Index(r.Rest(line, column), '\t') == 0:
+	case strings.Contains(what, "found a tab character"),
+		strings.Contains(what, "cannot start any token") && slices.Index(r.Rest(line, column), '\t') == 0:
 		what, want = "a tab", "spaces: YAML is not indented by tabs"
 	case strings.Contains(what, "cannot start any token"):
 		want = "YAML: quotes around what begins with this character"
@@ -145,7 +153,7 @@ func (r *Reader) Scalar(n *yaml.Node, what string) (string, bool) {
 		r.Fail(n, "an anchor or alias", what+" written out")
 	case n.Kind != yaml.ScalarNode:
 		r.Fail(n, what+" is "+kindOf(n), "a single value")
-	case n.Style&yaml.TaggedStyle != 0:
+	case n.Style&yaml.TaggedStyle != 0 && !(r.Made && n.ShortTag() == "!!str"):
 		r.Fail(n, fmt.Sprintf("%s has the YAML tag %s", what, n.Tag), "quotes around what begins with an exclamation mark")
 	case n.Value == "":
 		r.Fail(n, what+" is empty", "a value")

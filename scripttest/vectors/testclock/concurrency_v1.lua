@@ -31,11 +31,10 @@
 -- REDIS       5.0
 
 -- PART arguments: printed by make generate
--- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
+-- The integer from min to max that text spells, or nil. 2^53 - 1 has 16 digits. "0" and "1" need no pattern.
 local function integer(text, min, max)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
-  if not n or n < min or n > max then return nil end
-  return n
+  if n and n >= min and n <= max then return n end
 end
 
 if #KEYS ~= 1 then return redis.error_reply("BADARG KEYS: want 1") end
@@ -55,16 +54,16 @@ local clock = redis.call("HMGET", "sluice:test:clock", "s", "us")
 local now = clock[1] * 1000000 + clock[2]
 
 -- PART time_of_score: printed by make generate
--- Redis 7.2 prints large round scores as 1e+15; gopher-lua, the Lua of miniredis, reads only 1.e+15. Up to 2^53 - 1 a
--- Lua number is exact.
+-- Gives time_of_score. Redis 7.2 prints large round scores as 1e+15; miniredis, in gopher-lua, reads only 1.e+15.
 local function time_of_score(score)
+  local max_exact = 9007199254740991 -- 2^53 - 1: up to there a Lua number is exact
   local time = tonumber(score) or tonumber((score:gsub("e", ".e")))
-  if time and time >= 0 and time <= 9007199254740991 and time % 1 == 0 then return time end
+  if time and time >= 0 and time <= max_exact and time % 1 == 0 then return time end
 end
 -- END
 
 -- A lease is live while its score is after now. Ended ones count for nothing, removed or not.
-local live = redis.pcall("ZCOUNT", holders, "(" .. clock[1] .. string.format("%06d", clock[2]), "+inf")
+local live = redis.pcall("ZCOUNT", holders, "(" .. clock[1] .. string.format("%06d", now % 1000000), "+inf")
 if type(live) == "table" then return live end
 
 local score, held -- when the lease of this id ends, if it is live
@@ -103,7 +102,7 @@ if granted == 1 and not (held and held >= ends) then
   local expires = math.ceil(last / 1000) + 1 -- in ms, 1 ms late: a server's clock for expiry may be behind
   local ms = expires % 1000
   local kept = redis.pcall("PEXPIREAT", holders, string.format("%d%03d", (expires - ms) / 1000, ms))
-  if kept ~= 1 then
+  if type(kept) == "table" then
     -- Refused, for example by an ACL. Leases that never expire must not stay: take back what was added. If that is
     -- refused too, redis.call raises the error.
     if held then redis.call("ZADD", holders, score, id) else redis.call("ZREM", holders, id) end

@@ -3,9 +3,9 @@
 --
 -- gcra_v1 for up to 64 keys of one limiter in one call. REPLY goes on with EACH for each key in turn. Each key is
 -- decided as by gcra_v1, and twice if it is named twice. Only granted above 0 is a grant. One that cannot be decided
--- has granted -1 (BADSTATE) or -2 (WRONGTYPE); the others are decided. If Redis refuses a command, for example by an
--- ACL, the call ends with that error, and those before it keep their grants: too much is counted, never too little.
--- In a cluster all keys must lie in one slot: different subjects mostly do not.
+-- has granted -1 (BADSTATE) or -2 (WRONGTYPE), and 0 in its other fields; the others are decided. If Redis refuses a
+-- command, for example by an ACL, the call ends with that error, and those before it keep their grants: too much is
+-- counted, never too little. In a cluster all keys must lie in one slot: different subjects mostly do not.
 --
 -- GROUP[k]    subject      1..64
 -- KEYS[k]     bucket       <prefix>:<limiter>:{<subject>}:gcra1
@@ -30,11 +30,10 @@
 -- COMPLEXITY  O(K)         one TIME, then as gcra_v1 for each of K subjects
 -- REDIS       5.0
 
--- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
+-- The integer from min to max that text spells, or nil. 2^53 - 1 has 16 digits. "0" and "1" need no pattern.
 local function integer(text, min, max)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
-  if not n or n < min or n > max then return nil end
-  return n
+  if n and n >= min and n <= max then return n end
 end
 
 if #KEYS < 1 or #KEYS > 64 then return redis.error_reply("BADARG KEYS: want 1 to 64") end
@@ -50,19 +49,19 @@ if not permits then return redis.error_reply("BADARG permits: want 0..10000000")
 local max_wait = integer(ARGV[5], 0, 60000000)
 if not max_wait then return redis.error_reply("BADARG max_wait: want 0..60000000") end
 
+-- A permit comes back each interval = window / limit. The theoretical arrival time is when all have. k permits move it
+-- on by k * interval, from now at the earliest, and may be taken if it then lies up to depth = burst * interval ahead.
 -- A length of time x is exact: x microseconds and x_part / limit of one, with x_part below limit.
 local interval_part = window % limit
 local interval = (window - interval_part) / limit
 
--- k times a length. Neither k nor part is above 10^7, so k * part is exact; k * whole is, up to 2^53, and the check of
--- depth refuses more. limit is an argument because a captured variable would cost each call more than the products.
+-- k * (whole + part / limit). k and part are up to 10^7, so k * part is exact; so is k * whole, as more is refused.
 local function times(k, whole, part, limit)
   local numerator = k * part % limit
   return k * whole + (k * part - numerator) / limit, numerator
 end
 
--- The depth of the bucket is the time in which burst permits come back: the window, if burst is limit.
-local depth, depth_part = window, 0
+local depth, depth_part = window, 0 -- if burst is limit
 if burst ~= limit then depth, depth_part = times(burst, interval, interval_part, limit) end
 local max_depth = 4503599627370496 -- 2^52: a sum of two such lengths is still exact
 if depth > max_depth or depth == max_depth and depth_part > 0 then
@@ -73,8 +72,8 @@ if permits > burst then return redis.error_reply("BADARG permits: want up to bur
 local clock = redis.call("HMGET", "sluice:test:clock", "s", "us")
 local now = clock[1] * 1000000 + clock[2]
 
--- miniredis, a Redis for tests, has no library struct: these two do the same for the formats used here, big-endian
--- integers of 1 to 8 bytes. rawget, because Redis raises an error for a global that does not exist.
+-- Gives struct. miniredis, a Redis for tests, has no such library: these two do the same for the formats used here,
+-- big-endian integers of 1 to 8 bytes. rawget, because Redis raises an error for a global that does not exist.
 local struct = rawget(_G, "struct") or {
   pack = function(format, ...)
     local bytes, numbers = "", {...}
@@ -99,27 +98,27 @@ local struct = rawget(_G, "struct") or {
 -- Decides about one subject, as gcra_v1 does. Returns the fields of its reply, or an error.
 local function decide(bucket)
   local stored = redis.pcall("GET", bucket)
+  if type(stored) == "table" then return stored end
   -- How far the theoretical arrival time lies ahead of now: 0 for a full bucket.
   local ahead, part = 0, 0
-  -- A bucket is believed unless the clock is more than a window and slack before written: further back than that is no
-  -- clock step that is believed.
-  -- Calls may differ in window, so the widest counts: see STATE. Two are kept; with three different windows the second
-  -- may count for longer than its grants, which only delays when a bucket is void.
-  local slack = 60000000 -- 60 s, for a step back; written is a clock's time and never a booking's
+  -- A bucket is void if the clock is more than widest and step_back before written. Calls may differ in window, so the
+  -- widest counts: see STATE. Two are kept; with three, the second may count for longer than its grants, which only
+  -- delays when a bucket is void.
+  local step_back = 60000000 -- 60 s; written is a clock's time and never a booking's
   local widest, next_widest, drained
   if stored then
-    if stored.err then return stored end
+    local max_exact = 9007199254740991 -- 2^53 - 1: up to there a Lua number is exact
     local tat, numerator, stored_limit, written
     if #stored == 26 then
       tat, numerator, stored_limit, written, widest = struct.unpack(">I7I3I3I7I6", stored, 1)
     elseif #stored == 39 then
       tat, numerator, stored_limit, written, widest, next_widest, drained = struct.unpack(">I7I3I3I7I6I6I7", stored, 1)
     end
-    if not tat or numerator >= stored_limit or stored_limit > 10000000 or tat > 9007199254740991 then
+    if not tat or numerator >= stored_limit or stored_limit > 10000000 or tat > max_exact then
       return redis.error_reply("BADSTATE bucket: want the 26 or 39 bytes of a bucket")
     end
     -- It counts if it is not full again (at tat the numerator is still to come), and if it is not void.
-    if tat >= now and now >= written - widest - slack then
+    if tat >= now and now >= written - widest - step_back then
       ahead, part = tat - now, numerator
       if stored_limit ~= limit and part > 0 then ahead, part = ahead + 1, 0 end -- units of another limit: round up
       if next_widest and now >= drained then widest, next_widest = next_widest, nil end

@@ -25,11 +25,10 @@
 -- REDIS       5.0
 
 -- PART arguments: printed by make generate
--- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
+-- The integer from min to max that text spells, or nil. 2^53 - 1 has 16 digits. "0" and "1" need no pattern.
 local function integer(text, min, max)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
-  if not n or n < min or n > max then return nil end
-  return n
+  if n and n >= min and n <= max then return n end
 end
 
 if #KEYS ~= 1 then return redis.error_reply("BADARG KEYS: want 1") end
@@ -46,9 +45,9 @@ if type(length) == "table" then return length end
 
 local unreadable -- an entry is no time: an error before anything is written
 local function time_from_end(n)
+  local max_exact = 9007199254740991 -- 2^53 - 1: up to there a Lua number is exact
   local time = tonumber((redis.call("LINDEX", log, -n)))
-  -- Up to 2^53 - 1 a Lua number is exact.
-  if time and time >= 0 and time <= 9007199254740991 and time % 1 == 0 then return time end
+  if time and time >= 0 and time <= max_exact and time % 1 == 0 then return time end
   unreadable = true
   return moment
 end

@@ -1,19 +1,19 @@
 -- FOR TESTS ONLY: the time is in sluice:test:clock
 -- slice_ring_many v1
 --
--- slice_ring_v1 for up to 16 keys of one limiter in one call. KEYS has the rings of the first subject, then of the
--- next. REPLY goes on with EACH for each subject in turn. Each is decided as by slice_ring_v1, and twice if it is
--- named twice. Only granted above 0 is a grant. One that cannot be decided has granted -1 (BADSTATE) or -2
--- (WRONGTYPE); the others are decided. If Redis refuses a command, for example by an ACL, the call ends with that
--- error, and those before it keep their grants: too much is counted, never too little. In a cluster all keys must lie
--- in one slot: different subjects mostly do not.
+-- slice_ring_v1 for several subjects of one limiter in one call, with up to 16 keys in all. KEYS has the rings of the
+-- first subject, then of the next. REPLY goes on with EACH for each subject in turn. Each is decided as by
+-- slice_ring_v1, and twice if it is named twice. Only granted above 0 is a grant. One that cannot be decided has
+-- granted -1 (BADSTATE) or -2 (WRONGTYPE), and 0 in its other fields; the others are decided. If Redis refuses a
+-- command, for example by an ACL, the call ends with that error, and those before it keep their grants: too much is
+-- counted, never too little. In a cluster all keys must lie in one slot: different subjects mostly do not.
 --
 -- GROUP[k]    subject      1..16
 -- GROUP[i]    window       1..8
 -- KEYS[ki]    ring_i       <prefix>:<limiter>:{<subject>}:sr1:<slice>x<size>
 --
 -- ARGV[1]     permits      int   0..1000000000           wanted now, up to every limit; 0 asks for none
--- ARGV[2]     reported     int   0..1000000000           charged in any case; with permits 0, 0 only looks
+-- ARGV[2]     reported     int   0..1000000000           charged even if denied; both 0: only looks
 -- ARGV[3i]    slice_i      us    1000..86400000000       length of a slice
 -- ARGV[3i+1]  size_i       int   1..1000                 number of its slices
 -- ARGV[3i+2]  limit_i      int   1..1000000000           permits in the window
@@ -21,23 +21,22 @@
 -- REPLY[1]    now          time  0..                     the server's clock at the decision
 -- EACH[1]     granted      int   -2..1000000000          permits granted; -1: BADSTATE, -2: WRONGTYPE
 -- EACH[2]     remaining    int   0..1000000000           permits that could be granted now
--- EACH[3]     wait         us    0..                     until they come free (permits 0: one), if no one else asks
+-- EACH[3]     wait         us    0..                     until they are free (0: one), if nobody else asks
 -- EACH[4]     reset_after  us    0..                     until the last charge has left all windows
 -- EACH[4+i]   count_i      int   0..                     permits in the window now; charges stop at 10^13
 --
--- ERROR       BADARG       an argument is not an integer in its range
+-- ERROR       BADARG       an argument is wrong, or their number
 -- ERROR       WRONGTYPE    granted -2: a ring holds something other than a string
--- ERROR       BADSTATE     granted -1: a ring holds a string that is not in the layout sr/1
+-- ERROR       BADSTATE     granted -1: a ring ends before what the call reads of it
 --
 -- STATE       sr/1         as slice_ring_v1
--- COMPLEXITY  O(K W)       one TIME, then as slice_ring_v1 for each of K subjects
+-- COMPLEXITY  O(K W S)     one TIME, then as slice_ring_v1 for each of K subjects
 -- REDIS       5.0
 
--- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
+-- The integer from min to max that text spells, or nil. 2^53 - 1 has 16 digits. "0" and "1" need no pattern.
 local function integer(text, min, max)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
-  if not n or n < min or n > max then return nil end
-  return n
+  if n and n >= min and n <= max then return n end
 end
 
 if #KEYS < 1 or #KEYS > 16 then return redis.error_reply("BADARG KEYS: want 1 to 16") end
@@ -63,12 +62,10 @@ end
 for i = 1, #limits do
   if permits > limits[i] then return redis.error_reply("BADARG permits: want up to every limit") end
 end
-
 local clock = redis.call("HMGET", "sluice:test:clock", "s", "us")
 local now = clock[1] * 1000000 + clock[2]
-
--- miniredis, a Redis for tests, has no library struct: these two do the same for the formats used here, big-endian
--- integers of 1 to 8 bytes. rawget, because Redis raises an error for a global that does not exist.
+-- Gives struct. miniredis, a Redis for tests, has no such library: these two do the same for the formats used here,
+-- big-endian integers of 1 to 8 bytes. rawget, because Redis raises an error for a global that does not exist.
 local struct = rawget(_G, "struct") or {
   pack = function(format, ...)
     local bytes, numbers = "", {...}
@@ -89,25 +86,26 @@ local struct = rawget(_G, "struct") or {
     return unpack(numbers) -- the function of Lua
   end,
 }
--- END
+
 -- Decides about one subject, as slice_ring_v1 does. Returns the fields of its reply, or an error.
 local function decide(rings)
-  -- Takes rings, slices, sizes, now. Gives for each window: its time, the slices since the last charge (gaps), the
-  -- total before its oldest slice (oldests) and what it holds (counts). Every ring is read before one is written.
-  local wrap = 281474976710656 -- 2^48: of totals, only the differences count
+  -- Takes rings, slices, sizes, now and struct. Gives times, gaps, oldests, counts, wrap and max_count. For each
+  -- window: its time, the slices since the last charge, the total before its oldest slice, and what it holds. Totals
+  -- wrap: only their differences count. Every ring is read before one is written.
+  local wrap, max_count, step_back = 281474976710656, 10000000000000, 60000000 -- 2^48, 10^13, 60 s
   local times, gaps, oldests, counts = {nil, nil}, {nil, nil}, {nil, nil}, {nil, nil}
   for i = 1, #slices do
     local slice, size = slices[i], sizes[i]
     local header = redis.pcall("GETRANGE", rings[i], "0", "18")
-    if header.err then return header end
-    local last, total, oldest = now - size * slice -- no ring: as if all had just left the window
+    if type(header) == "table" then return header end
+    local last, total, oldest = now - size * slice -- no ring: gap = size, so total = oldest = 0
     if header ~= "" then
       if #header < 19 then return redis.error_reply("BADSTATE ring_" .. i .. ": want 19 bytes and its cells") end
       last, total, oldest = struct.unpack(">I7I6I6", header, 1)
     end
     -- A clock that stepped back stands still at the last charge, unless that was written by a clock that was wrong.
     local time = last > now and last or now
-    if time - now > size * slice + 60000000 then time, last = now, now - size * slice end
+    if time - now > size * slice + step_back then time, last = now, now - size * slice end
     local current = (time - time % slice) / slice
     local gap = current - (last - last % slice) / slice
     if gap >= size then -- all has left the window
@@ -118,34 +116,37 @@ local function decide(rings)
       if #cell < 6 then return redis.error_reply("BADSTATE ring_" .. i .. ": want 19 bytes and its cells") end
       oldest = struct.unpack(">I6", cell, 1)
     end
-    local count = math.floor((total - oldest) % wrap) -- under Lua 5.4 a float; a reply wants an integer
+    local count = math.floor((total - oldest) % wrap) -- under Lua 5.4 (Dragonfly) a float
     times[i], gaps[i], oldests[i], counts[i] = time, gap, oldest, count
   end
-  -- Takes permits, reported, limits, and what ring_read gives. Gives granted, wait, remaining and reset_after.
-  local wanted, wait = math.max(permits, 1), 0 -- a look is told how long one permit would wait
-  local remaining, reset_after, reset_charged = 1000000000, 0, 0
+  -- Takes permits, reported, limits, rings, slices, sizes, now, struct and what ring_read gives. Gives granted, wait,
+  -- remaining, reset_after and reset_if_charged. The last window, mostly the longest, spares the others their search.
+  local wanted, wait = permits == 0 and 1 or permits, 0 -- a look is told how long one permit would wait
+  local remaining, reset_after, reset_if_charged, unpack_cell = 1000000000, 0, 0, struct.unpack
   for i = #slices, 1, -1 do
     local slice, size, count = slices[i], sizes[i], counts[i] + reported
-    local room, left = limits[i] - wanted, limits[i] - count
-    local begins = times[i] - times[i] % slice -- of the current slice
-    local empty = begins + size * slice - now -- until it has left the window
+    local max, left = limits[i] - wanted, limits[i] - count -- max: that it may hold before a grant
+    local current = (times[i] - times[i] % slice) / slice
+    local empties_in = (current + size) * slice - now -- until the current slice has left
     if left < remaining then remaining = left end
-    if empty > reset_charged then reset_charged = empty end
-    if empty - gaps[i] * slice > reset_after then reset_after = empty - gaps[i] * slice end
-    if count > room and empty > wait then -- where another window waits longer, this one need not be searched
-      -- From slice free on the window holds no more than room, from slice full on it does. The later the slice, the
-      -- less: halving moves the two towards each other. The caller waits until free is the window's oldest slice.
-      local current = begins / slice
-      local full, free, last_charged = current - size + 1, current + 1, current - gaps[i]
-      local total = oldests[i] + math.min(count, 10000000000000) -- with the report
-      local cells = redis.call("GETRANGE", rings[i], "19", "-1")
-      if #cells < 6 * size and gaps[i] < size then
-        return redis.error_reply("BADSTATE ring_" .. i .. ": want 19 bytes and its cells")
-      end
-      while free - full > 1 do
-        local middle, before = math.floor((full + free) / 2), oldests[i] + counts[i]
-        if middle <= last_charged then before = struct.unpack(">I6", cells, 6 * (middle % size) + 1) end
-        if (total - before) % wrap > room then full = middle else free = middle end
+    if empties_in > reset_if_charged then reset_if_charged = empties_in end
+    if empties_in - gaps[i] * slice > reset_after then reset_after = empties_in - gaps[i] * slice end
+    if count > max and empties_in > wait then -- else it is free, or empty before another one is free
+      -- The caller waits until the window begins at free: after the slice charged last, if that holds more than max.
+      -- Else halving finds it: a window that begins at full holds more than max, one that begins at free does not.
+      local total, full, free = oldests[i] + math.min(count, max_count), current - size + 1, current - gaps[i] + 1
+      local at = 19 + 6 * ((free - 1) % size)
+      local cells = redis.call("GETRANGE", rings[i], string.format("%d", at), string.format("%d", at + 5))
+      if total - oldests[i] - counts[i] > max then -- the report alone
+        free = current + 1
+      elseif #cells < 6 or (total - unpack_cell(">I6", cells, 1)) % wrap <= max then
+        cells = redis.call("GETRANGE", rings[i], "19", "-1")
+        if #cells < 6 * size then return redis.error_reply("BADSTATE ring_" .. i .. ": want 19 bytes and its cells") end
+        while free - full > 1 do
+          local middle = (full + free - (full + free) % 2) / 2
+          local before = unpack_cell(">I6", cells, 6 * (middle % size) + 1)
+          if (total - before) % wrap > max then full = middle else free = middle end
+        end
       end
       wait = math.max(wait, (free + size - 1) * slice - now)
     end
@@ -153,26 +154,26 @@ local function decide(rings)
   local granted = wait == 0 and permits or 0
   local charge = reported + granted
   if charge > 0 then
-    -- Takes charge, rings, slices, sizes, now, and what ring_read gives. Charges every window, or none if Redis refuses
-    -- a command: first what changes no decision, then SETRANGE alone, which Redis refuses at once or not at all.
+    -- Takes charge, rings, slices, sizes, now, struct and what ring_read gives. Charges every window, or none if Redis
+    -- refuses a command: first what changes no decision, then SETRANGE alone. Its first call is refused, or none:
+    -- rights are the same for all, and memory counts only before a script's first write.
     for i = 1, #slices do
       local gap = gaps[i]
       if gap > 0 then
         local slice, size = slices[i], sizes[i]
-        -- 1 ms late, for servers whose clock for expiry is behind TIME. As text: Redis 7.2 prints some as 1e+9.
-        local expires = math.ceil((times[i] - times[i] % slice + size * slice) / 1000) + 1
+        -- 1 ms late: the clock of expiry may be behind TIME. As text: Redis 7.2 prints some numbers as 1e+9.
+        local expires_ms = math.ceil((times[i] - times[i] % slice + size * slice) / 1000) + 1
         if gap < size then
-          redis.call("PEXPIREAT", rings[i], string.format("%.0f", expires))
+          redis.call("PEXPIREAT", rings[i], string.format("%.0f", expires_ms))
         else
-          local life = string.format("%.0f", expires - math.floor(now / 1000))
-          redis.call("SET", rings[i], string.rep("\0", 19 + 6 * size), "PX", 1000000000000 + life)
+          local life_ms = string.format("%.0f", expires_ms - math.floor(now / 1000))
+          redis.call("SET", rings[i], string.rep("\0", 19 + 6 * size), "PX", 1000000000000 + life_ms)
         end
       end
     end
     for i = 1, #slices do
       local gap, size, oldest, count = gaps[i], sizes[i], oldests[i], counts[i]
-      -- The gap: the slices that were skipped, and the current one, begin with the total so far. They are written in
-      -- one piece or, across the end, in two.
+      -- Each slice of the gap, up to the current one, begins with the total so far: a piece, or two across the end.
       if gap > 0 and gap < size then
         local cell = struct.pack(">I6", (oldest + count) % wrap)
         local index = ((times[i] - times[i] % slices[i]) / slices[i] - gap + 1) % size
@@ -180,12 +181,10 @@ local function decide(rings)
         redis.call("SETRANGE", rings[i], string.format("%d", 19 + 6 * index), string.rep(cell, to_end))
         if gap > to_end then redis.call("SETRANGE", rings[i], "19", string.rep(cell, gap - to_end)) end
       end
-      count = count + charge
-      if count > 10000000000000 then count = 10000000000000 end
-      redis.call("SETRANGE", rings[i], "0", struct.pack(">I7I6I6", times[i], (oldest + count) % wrap, oldest))
-      counts[i] = count
+      counts[i] = math.min(count + charge, max_count)
+      redis.call("SETRANGE", rings[i], "0", struct.pack(">I7I6I6", times[i], (oldest + counts[i]) % wrap, oldest))
     end
-    remaining, reset_after = remaining - granted, reset_charged
+    remaining, reset_after = remaining - granted, reset_if_charged
   end
   return granted, math.max(remaining, 0), math.floor(wait), math.floor(reset_after), counts
 end

@@ -1,38 +1,38 @@
 -- FOR TESTS ONLY: the time is in sluice:test:clock
 -- slice_ring_return v1
 --
--- Gives back permits that slice_ring granted and that were not used. Name the windows of that grant: in
--- each, the slice of its moment is lowered by what goes back, but not below 0. Nothing goes back in a
--- window that this slice had left at the last charge, or where more than 1000 slices in all windows
--- together have passed until then. Give back no more than was granted, once: more takes permits of
--- others. After a lost reply, do not send it again. A grant made while the clock was behind is counted in
--- the slice of the last charge: of its permits go back as many as the slice of its moment holds.
+-- Gives back permits that slice_ring granted and that were not used. Name the windows of that grant: in each, the
+-- slice of its moment is lowered by what goes back, but not below 0. Windows are taken in turn. One is passed over if
+-- this slice had left it at its last charge, or if the slices from there to that charge are more than 1000, with those
+-- of the windows taken before. Give back no more than was granted, once: more takes permits of others. After a lost
+-- reply, do not send it again. A grant made while the clock was behind is counted in the slice of the last charge, and
+-- goes back from the slice of its moment, which may hold fewer, and those of others.
 --
 -- GROUP[i]    window       1..8
 -- KEYS[i]     ring_i       <prefix>:<limiter>:{<subject>}:sr1:<slice>x<size>
 --
--- ARGV[1]     moment       time  0..9007199254740991     when they were granted: REPLY[5], now, of slice_ring
+-- ARGV[1]     moment       time  0..9007199254740991     when they were granted: now in that reply
 -- ARGV[2]     permits      int   1..1000000000           to give back
 -- ARGV[2i+1]  slice_i      us    1000..86400000000       length of a slice
 -- ARGV[2i+2]  size_i       int   1..1000                 number of its slices
 --
--- REPLY[1]    returned     int   0..1000000000           permits given back, in the window that held most of them
+-- REPLY[1]    returned     int   0..1000000000           the most that any one window gave back
 --
--- ERROR       BADARG       an argument is not an integer in its range
+-- ERROR       BADARG       an argument is wrong, or their number
 -- ERROR       WRONGTYPE    a ring holds something other than a string
--- ERROR       BADSTATE     a ring holds a string that is not in the layout sr/1
+-- ERROR       BADSTATE     a ring ends before what the call reads of it
 --
 -- STATE       sr/1         slice_ring's: the total charged and the totals before later slices fall by what goes back;
 --                          the time of the last charge and the expiry stay
--- COMPLEXITY  O(N)         N is the number of slices since the grant, at most 1000. Reads and writes their cells
+-- COMPLEXITY  O(N)         N is the number of slices from the grant to the last charge, at most 1000 in all windows.
+--                          Reads and writes their cells
 -- REDIS       5.0
 
 -- PART arguments: printed by make generate
--- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
+-- The integer from min to max that text spells, or nil. 2^53 - 1 has 16 digits. "0" and "1" need no pattern.
 local function integer(text, min, max)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
-  if not n or n < min or n > max then return nil end
-  return n
+  if n and n >= min and n <= max then return n end
 end
 
 if #KEYS < 1 or #KEYS > 8 then return redis.error_reply("BADARG KEYS: want 1 to 8") end
@@ -55,8 +55,8 @@ end
 -- END
 
 -- PART struct: printed by make generate
--- miniredis, a Redis for tests, has no library struct: these two do the same for the formats used here, big-endian
--- integers of 1 to 8 bytes. rawget, because Redis raises an error for a global that does not exist.
+-- Gives struct. miniredis, a Redis for tests, has no such library: these two do the same for the formats used here,
+-- big-endian integers of 1 to 8 bytes. rawget, because Redis raises an error for a global that does not exist.
 local struct = rawget(_G, "struct") or {
   pack = function(format, ...)
     local bytes, numbers = "", {...}
@@ -81,14 +81,14 @@ local struct = rawget(_G, "struct") or {
 
 local surplus = permits
 -- PART ring_return: printed by make generate
--- Takes rings, slices, sizes, moment, surplus. Gives returned, and in writes what to write. In each window the slice
--- of moment is to hold up to surplus less: the totals behind it fall. Nothing is written before all is read.
+-- Takes rings, slices, sizes, moment, surplus and struct. Gives returned and writes. In each window the slice of
+-- moment is to hold up to surplus less: the totals behind it fall. writes is how; all is read before it is written.
 local wrap = 281474976710656 -- 2^48: of totals, only the differences count
-local writes, returned, max_later = {}, 0, 1000 -- max_later: of all windows together
+local writes, returned, later_left = {}, 0, 1000 -- later_left: for all windows together
 for i = 1, #slices do
   local slice, size = slices[i], sizes[i]
   local header = redis.pcall("GETRANGE", rings[i], "0", "18")
-  if header.err then return header end
+  if type(header) == "table" then return header end
   local last, total = -1, 0 -- no ring: moment is later
   if header ~= "" then
     if #header < 19 then return redis.error_reply("BADSTATE ring_" .. i .. ": want 19 bytes and its cells") end
@@ -96,8 +96,8 @@ for i = 1, #slices do
   end
   local moment_slice = (moment - moment % slice) / slice
   local later = (last - last % slice) / slice - moment_slice -- how many slices came after it, up to the last charge
-  if later >= 0 and later < size and later <= max_later then
-    max_later = max_later - later
+  if later >= 0 and later < size and later <= later_left then
+    later_left = later_left - later
     -- The cells of moment_slice and of each later slice: in one piece or, across the end, in two.
     local index = moment_slice % size
     local from, to_end = 19 + 6 * index, math.min(later + 1, size - index)
@@ -109,11 +109,10 @@ for i = 1, #slices do
     if #cells ~= 6 * (later + 1) then
       return redis.error_reply("BADSTATE ring_" .. i .. ": want 19 bytes and its cells")
     end
-
     local after = later > 0 and struct.unpack(">I6", cells, 7) or total
     local fewer = math.min(surplus, (after - struct.unpack(">I6", cells, 1)) % wrap)
     if fewer > 0 then
-      returned = math.max(returned, math.floor(fewer)) -- under Lua 5.4 it may be a float
+      returned = math.max(returned, math.floor(fewer)) -- under Lua 5.4 (Dragonfly) it may be a float
       writes[#writes + 1] = {i, "7", struct.pack(">I6", (total - fewer) % wrap)}
     end
     if fewer > 0 and later > 0 then

@@ -25,11 +25,10 @@
 -- REDIS       5.0
 
 -- PART arguments: printed by make generate
--- The integer that text spells, or nil. "0" and "1" are the most frequent and skip the pattern; 2^53 - 1 has 16 digits.
+-- The integer from min to max that text spells, or nil. 2^53 - 1 has 16 digits. "0" and "1" need no pattern.
 local function integer(text, min, max)
   local n = text == "0" and 0 or text == "1" and 1 or #text <= 16 and text:find("^%d+$") and 0 + text
-  if not n or n < min or n > max then return nil end
-  return n
+  if n and n >= min and n <= max then return n end
 end
 
 if #KEYS ~= 1 then return redis.error_reply("BADARG KEYS: want 1") end
@@ -42,11 +41,11 @@ if not permits then return redis.error_reply("BADARG permits: want 1..500") end
 -- END
 
 -- PART time_of_score: printed by make generate
--- Redis 7.2 prints large round scores as 1e+15; gopher-lua, the Lua of miniredis, reads only 1.e+15. Up to 2^53 - 1 a
--- Lua number is exact.
+-- Gives time_of_score. Redis 7.2 prints large round scores as 1e+15; miniredis, in gopher-lua, reads only 1.e+15.
 local function time_of_score(score)
+  local max_exact = 9007199254740991 -- 2^53 - 1: up to there a Lua number is exact
   local time = tonumber(score) or tonumber((score:gsub("e", ".e")))
-  if time and time >= 0 and time <= 9007199254740991 and time % 1 == 0 then return time end
+  if time and time >= 0 and time <= max_exact and time % 1 == 0 then return time end
 end
 -- END
 

@@ -11,6 +11,7 @@ const log = limits.listLog('x', { permits: 3, window: '1m', maxWait: 1500, onFai
 const decision: Decision = await log.allow('ada', { signal: AbortSignal.timeout(10) });
 const wait: number = decision.wait + (decision.now ?? 0) + decision.retryAfterSeconds;
 const returned: number = await log.giveBack('ada', decision);
+const slices: number | undefined = decision.rings?.[0].size;
 const reservation = await log.reserve('ada', { n: 2, maxWait: '1s' });
 const cancelled: void = reservation.ok ? await reservation.cancel() : undefined;
 const ring = limits.sliceRing('x', { windows: [{ permits: 1, window: '1m' }], slice: '1s' });
@@ -32,7 +33,7 @@ const hook = fastifyLimit(ring, { key: () => ['a', undefined] });
 Fastify().get('/', { onRequest: hook }, async () => 'found');
 const headers: Record<string, string> = headersOf(ring, decision);
 const error: SluiceError = new OutcomeUnknownError('lost');
-console.log(wait, cancelled, returned, left, parts, middleware, hook, headers, error, subjectOf('a', 'b'));
+console.log(wait, cancelled, returned, slices, left, parts, middleware, hook, headers, error, subjectOf('a', 'b'));
 
 // @ts-expect-error a misspelt option
 limits.listLog('x', { permit: 3, window: '1m' });

@@ -1,14 +1,16 @@
 """Connections like the client's own, without its retries: what a decision is sent on is sent once."""
 
+import inspect
+import re
 import threading
 from collections import OrderedDict
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sized, Tuple
 
-import redis
-import redis.asyncio
+import redis.asyncio.connection
 
 from ._core import Address, Clock, NoConnection, NotSent
 from ._errors import ArgumentError, type_of
+from ._log import warn
 
 # What redis-py has put among the settings of its own connections, and what would make it send again.
 _LEFT_OUT = {
@@ -16,8 +18,10 @@ _LEFT_OUT = {
     "orig_socket_timeout", "orig_socket_connect_timeout", "connection_pool", "response_callbacks", "retry_on_timeout",
     "retry_on_error",
 }  # fmt: skip
+_NOT_SHARED = {"parser_class", "encoder_class", "lib_name", "lib_version"}  # settings of valkey-py with its own values
 _DEFAULTS = (100, 2**31)  # of max_connections, in the versions of redis-py
 _CONNECTIONS = 16  # by default: a decision takes less time than to connect
+_BACKGROUND = 1000  # calls in the background
 _PATIENCE = 10.0  # seconds that a call waits for a connection; a BlockingConnectionPool's own goes first
 
 
@@ -43,6 +47,11 @@ class Own(NamedTuple):
             kwargs["socket_connect_timeout"] = timeout
         return kwargs
 
+    def why(self, text: str) -> str:
+        """Why there is no connection. A plain port may be silent when it is spoken to by TLS."""
+        silent = "SSL" in self.connection_class.__name__ and re.match("Timeout|no reply|$", text)
+        return f"{text} (no answer to TLS)" if silent else text
+
     def make_pool(self, pool: Any, sentinel_pool: Any, kwargs: Dict[str, Any]) -> Any:
         """A pool of connections. How many there are is the Gate's."""
         kwargs.update(connection_class=self.connection_class, max_connections=2**31)
@@ -56,17 +65,30 @@ class Own(NamedTuple):
 
 def own_of(client: Any, asynchronous: bool) -> Own:
     """What a client's connections are made of. A client of the other kind, or none, is an ArgumentError."""
-    is_async = isinstance(client, (redis.asyncio.Redis, redis.asyncio.RedisCluster))
+    modules = [kind.__module__ for kind in type(client).__mro__]
+    is_async = any(module.startswith(("redis.asyncio.", "valkey.asyncio.")) for module in modules)
     if is_async != asynchronous or not (hasattr(client, "connection_pool") or hasattr(client, "nodes_manager")):
         want = "redis.Redis or redis.RedisCluster"
         want = want.replace("redis.", "redis.asyncio.") if asynchronous else want
         other = "sluice_redis.Limits" if asynchronous else "sluice_redis.aio.Limits"
         raise ArgumentError("", "client", type_of(client), f"{want} ({other} takes the others)")
     if hasattr(client, "nodes_manager"):
-        return _own_of_cluster(client, asynchronous)
-    pool = client.connection_pool
-    sentinels = pool if hasattr(pool, "sentinel_manager") else None
-    return Own(pool.connection_class, pool.connection_kwargs, *_bounds(pool), (), _same, sentinels)
+        own = _own_of_cluster(client, asynchronous)
+    else:
+        pool = client.connection_pool
+        sentinels = pool if hasattr(pool, "sentinel_manager") else None
+        own = Own(pool.connection_class, pool.connection_kwargs, *_bounds(pool), (), _same, sentinels)
+    is_valkey = own.connection_class.__module__.startswith("valkey.")
+    return _by_redis_py(own, redis.asyncio.connection if asynchronous else redis.connection) if is_valkey else own
+
+
+def _by_redis_py(own: Own, module: Any) -> Own:
+    """What a client of valkey-py has, for connections of redis-py: it is a fork with the same settings."""
+    kind = getattr(module, own.connection_class.__name__, None)
+    if kind is None or own.sentinels:
+        raise ArgumentError("", "client", type_of(own.connection_class), "for Sentinel the client of redis-py")
+    known = {name for base in kind.__mro__ for name in inspect.signature(base.__init__).parameters} - _NOT_SHARED
+    return own._replace(connection_class=kind, kwargs={n: value for n, value in own.kwargs.items() if n in known})
 
 
 def _own_of_cluster(client: Any, asynchronous: bool) -> Own:
@@ -76,7 +98,8 @@ def _own_of_cluster(client: Any, asynchronous: bool) -> Own:
     if asynchronous:
         made_of, kwargs = node, {**client.connection_kwargs, **node.connection_kwargs}
     else:
-        made_of = client.get_redis_connection(client.get_default_node()).connection_pool
+        connect = getattr(client, "get_redis_connection", None) or client.get_valkey_connection
+        made_of = connect(client.get_default_node()).connection_pool
         kwargs = made_of.connection_kwargs
     addresses = tuple((str(node.host), int(node.port)) for node in nodes.values())
     remap = getattr(manager, "address_remap", None) or _same
@@ -90,6 +113,12 @@ def _bounds(pool: Any) -> Tuple[int, float]:
 
 def _same(address: Address) -> Address:
     return address
+
+
+def is_full(background: Sized) -> bool:
+    if len(background) >= _BACKGROUND:
+        warn("background", "left out", f"{_BACKGROUND} calls wait for Redis")
+    return len(background) >= _BACKGROUND
 
 
 class Pool(NamedTuple):

@@ -10,6 +10,7 @@ from typing import Any, Callable, Dict, Generator, List, NamedTuple, Optional, S
 from redis import exceptions
 from redis.crc import key_slot
 
+from ._breaker import Breaker, Breakers
 from ._errors import (
     ArgumentError, BusyError, ExceedsLimitError, NotLoadedError, OutcomeUnknownError, SluiceError, StateError,
     UnavailableError,
@@ -73,16 +74,28 @@ class Reply(NamedTuple):
 
 
 _RETRIES, _REDIRECTIONS, _LOADS, _TRY_AGAIN = 3, 16, 8, 12
-_NOT_RUN = ("LOADING", "READONLY", "CLUSTERDOWN", "MASTERDOWN", "BUSY", "NOREPLICAS", "MAXCLIENTS", "TRYAGAIN")
+# What proves that connections lead to the wrong place, or are not let in any more.
+_MISLED = ("LOADING", "READONLY", "MASTERDOWN", "NOAUTH", "WRONGPASS")
+_NOT_RUN = (*_MISLED, "CLUSTERDOWN", "BUSY", "NOREPLICAS", "MAXCLIENTS", "TRYAGAIN")
 # redis-py takes the code away from errors that it has a class for.
 _CODES = (
     (exceptions.NoScriptError, "NOSCRIPT"), (exceptions.MovedError, "MOVED"), (exceptions.AskError, "ASK"),
     (exceptions.TryAgainError, "TRYAGAIN"), (exceptions.BusyLoadingError, "LOADING"),
     (exceptions.ReadOnlyError, "READONLY"), (exceptions.MasterDownError, "MASTERDOWN"),
     (exceptions.ClusterDownError, "CLUSTERDOWN"), (exceptions.NoPermissionError, "NOPERM"),
+    (getattr(exceptions, "OutOfMemoryError", ()), "OOM"),
 )  # fmt: skip
 _IN_SCRIPT = re.compile(r"Error running script .*?@user_script: ?\d+: (?:@user_script: ?\d+: )?-?(.*)", re.DOTALL)
 
+# With these Redis refuses a command of a script, which takes back what it wrote before.
+_REFUSED = re.compile("OOM|NOPERM|MISCONF|.*(can't run this command|unknown (redis )?command)", re.I | re.DOTALL)
+_CURES = (
+    ("WRONG_VERSION_NUMBER|RECORD_LAYER_FAILURE|no answer to TLS", "if the port speaks no TLS, leave out ssl=True"),
+    ("NotSent: .*(reset by peer|closed by server|15.x03)", "if the port speaks TLS, give the client ssl=True"),
+    ("cluster support disabled", "the server is no cluster: give Limits a Redis, not a RedisCluster"),
+    ("OOM command", "raise maxmemory, or find out what fills the server"),
+    ("NOPERM|can't run this command", "`sluice acl` prints the rights that are needed"),
+)
 _WORDS = re.compile(r",? with args beginning with.*", re.DOTALL)  # of a command: those of HELLO are a password
 
 
@@ -96,6 +109,8 @@ def reply_of(error: BaseException) -> Optional[Reply]:
         return Reply("READONLY", text)
     if "max number of clients" in text:
         return Reply("MAXCLIENTS", text)
+    if isinstance(error, exceptions.AuthenticationError):
+        return Reply("NOAUTH", text)
     if not isinstance(error, exceptions.ResponseError):
         return None
     inside = _IN_SCRIPT.search(text)  # Redis 5 and 6
@@ -103,12 +118,41 @@ def reply_of(error: BaseException) -> Optional[Reply]:
     return Reply(code, rest)
 
 
+def shows_life(error: BaseException) -> bool:
+    """Reports whether the server has answered, and not what it answers everybody."""
+    reply = None if isinstance(error, NotSent) else reply_of(error)
+    return reply is not None and reply.code not in ("LOADING", "BUSY", "CLUSTERDOWN", "MASTERDOWN", "MAXCLIENTS")
+
+
+def is_misled(error: BaseException, to: Optional[Address], remap: Callable[[Address], Address]) -> bool:
+    """Reports whether only another connection to this node may get another reply."""
+    reply = reply_of(error)
+    if to and reply and reply.code == "MOVED":
+        return remap(target_of(reply, to)) == to
+    return reply is not None and reply.code in _MISLED
+
+
+def target_of(reply: Reply, asked: Address) -> Address:
+    """The node that MOVED and ASK name: "3999 127.0.0.1:6381"."""
+    host, _, port = reply.text.split(" ")[-1].rpartition(":")
+    return address(host, port, asked)
+
+
+def cured(text: str) -> str:
+    """The text of an error, with what to do about it."""
+    return "; ".join([text, *(cure for pattern, cure in _CURES if re.search(pattern, text))])
+
+
 class Caller:
     """Sends scripts to a server, or to the nodes of a cluster. It remembers which node has which slots."""
 
-    def __init__(self, nodes: Sequence[Address], remap: Callable[[Address], Address], preloaded: bool) -> None:
+    def __init__(
+        self, nodes: Sequence[Address], remap: Callable[[Address], Address], preloaded: bool,
+        breaker: Optional[Breaker] = None,
+    ) -> None:
         self.nodes = tuple(nodes)  # of a cluster that are known; empty: there is one server
         self.remap, self.preloaded = remap, preloaded
+        self.breakers = Breakers(breaker)
         self.slots: Dict[int, Address] = {}  # replaced, never changed: other threads may read it
         self.scripts = scripts()
 
@@ -129,11 +173,24 @@ class Caller:
         """Sends a command for these keys until there is a reply, or an error that another attempt would not cure."""
         clock = Clock(timeout, within)
         attempt = _Attempt(self, script, keys, timeout, clock, repeatable, look, id)
-        while True:
-            try:
-                return (yield from attempt.send(words))
-            except (exceptions.RedisError, NotSent, NoConnection, OSError) as error:
-                yield from attempt.after(error)
+        breaker = self.breakers.of(self.slots.get(attempt.slot) if self.nodes else None)
+        if breaker:
+            breaker.admit(timeout)
+        answered: Optional[bool] = None
+        why = ""
+        try:
+            while True:
+                try:
+                    reply = yield from attempt.send(words)
+                    answered = True
+                    return reply
+                except (exceptions.RedisError, NotSent, NoConnection, OSError) as error:
+                    answered = None if isinstance(error, NoConnection) else shows_life(error)
+                    why = cured(_WORDS.sub("", f"{type(error).__name__}: {error}"))
+                    yield from attempt.after(error)
+        finally:
+            if breaker:
+                breaker.report(answered, why)
 
     def discover(self, timeout: float, clock: Clock) -> Steps[None]:
         """Asks the nodes that are known, in any order, which slots each has."""
@@ -208,18 +265,18 @@ class _Attempt:
         elif reply.code == "NOSCRIPT" and self.script:
             yield from self.load(self.script, error)
         elif reply.code in ("MOVED", "ASK") and self.node and self.redirections < _REDIRECTIONS:
-            self.redirect(reply.code, error)
+            self.redirect(reply)
         elif reply.code in _NOT_RUN:
             yield from self.pause(error, _TRY_AGAIN if reply.code == "TRYAGAIN" else _RETRIES)
         else:
             raise self.final(reply, error) from error
 
-    def redirect(self, code: str, error: Exception) -> None:
+    def redirect(self, reply: Reply) -> None:
         """Follows MOVED and ASK."""
         assert self.node
         self.redirections += 1
-        to = self.caller.remap(address(getattr(error, "host", None), getattr(error, "port", self.node[1]), self.node))
-        if code == "ASK":
+        to = self.caller.remap(target_of(reply, self.node))
+        if reply.code == "ASK":
             self.asking = to
             return
         self.caller.slots = {self.slot: to}  # others have moved, too
@@ -254,7 +311,7 @@ class _Attempt:
         name = self.script.name if self.script else "redis"
         cause = str(error.__cause__ or "")
         why = f"{type(error).__name__}: {error}" + (f" ({cause})" if cause not in str(error) else "")
-        why = _WORDS.sub("", why)
+        why = cured(_WORDS.sub("", why))
         if self.lost is not None:
             return OutcomeUnknownError(name, self.keys, self.id, why)
         return (BusyError if isinstance(error, NoConnection) else UnavailableError)(f"{name}: {why}")
@@ -268,6 +325,9 @@ class _Attempt:
             return (ExceedsLimitError if exceeds else ArgumentError)(name, argument, "", want)
         if reply.code in ("WRONGTYPE", "BADSTATE"):
             return StateError(name, self.keys, reply.code, reply.text)
-        if "@user_script:" in str(error) and not self.look:  # stopped at a command: it may have written before
-            return OutcomeUnknownError(name, self.keys, self.id, str(error))
-        return UnavailableError(f"{name}: {reply.code} {reply.text}")
+        why = cured(f"{reply.code} {reply.text}")
+        if reply.code == "MOVED" and not self.node:
+            why += "; the server is a node of a cluster: give Limits a RedisCluster"
+        if "@user_script:" in str(error) and not self.look and not _REFUSED.match(why):
+            return OutcomeUnknownError(name, self.keys, self.id, str(error))  # it may have written before
+        return UnavailableError(f"{name}: {why}")

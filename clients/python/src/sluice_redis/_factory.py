@@ -118,6 +118,27 @@ class ReservationFace(Face[_limiters.Reservation]):
         return timedelta(seconds=max(self._core.at - time.monotonic(), 0)) if self.ok else NEVER
 
 
+class ReservedFace(Face[_limiters.Hold]):
+    """An estimate for the block of a with statement, settled with used when the block ends, whatever happens."""
+
+    @property
+    def decision(self) -> Decision:
+        return self._core.decision
+
+    @property
+    def granted(self) -> bool:
+        return self._core.decision.granted
+
+    @property
+    def used(self) -> Optional[int]:
+        """The actual cost. None, as long as it is not set: the estimate stays charged."""
+        return self._core.used
+
+    @used.setter
+    def used(self, actual: int) -> None:
+        self._core.use(actual)
+
+
 class SlotFace(Face[_slots.Lease]):
     """A slot of a concurrency. It renews itself until release, or until it is lost."""
 

@@ -33,7 +33,7 @@ class Setup:
     """What all limiters of one Limits share. later runs steps in the background."""
 
     def __init__(
-        self, caller: Caller, later: Callable[[Steps[Any]], None], prefix: str, timeout: Optional[timedelta],
+        self, caller: Caller, later: Callable[[Steps[Any]], object], prefix: str, timeout: Optional[timedelta],
         on_failure: OnFailure,
     ) -> None:
         self.caller, self.later, self.prefix, self.on_failure = caller, later, prefix, on_failure
@@ -118,10 +118,10 @@ class Limiter:
         return ":".join([self.setup.prefix, self.name, "{" + escape(subject) + "}", self.state, *map(escape, parts)])
 
     def keys(self, subject: str, id: str) -> List[str]:
-        return [self.key(subject)]
+        return self.grant_keys(subject, self.rings)
 
-    def granting_keys(self, subject: str, decision: Decision) -> List[str]:
-        """The keys that hold what a decision granted."""
+    def grant_keys(self, subject: str, rings: Rings) -> List[str]:
+        """The keys that a grant is counted under."""
         return [self.key(subject)]
 
     def values(self) -> Dict[str, object]:
@@ -219,7 +219,7 @@ class Limiter:
         yield from self.setup.caller.command((b"UNLINK", *map(encode, keys)), keys, self.timeout)
 
     def reset_keys(self, subject: str) -> List[str]:
-        return [self.key(subject)]
+        return self.grant_keys(subject, self.rings)
 
     def wait(self, subject: str, n: int = 1, max_wait: Optional[timedelta] = None) -> Steps[Decision]:
         """Returns when n permits may be used. Use it in workers that would rather be late than refused.
@@ -303,7 +303,8 @@ def _give_back(limiter: Limiter, subject: str, decision: Decision, n: Optional[i
     """Gives back n of the permits that the decision granted."""
     if not isinstance(decision, Decision):
         raise ArgumentError(limiter.name, "decision", shown(decision), "a Decision of this limiter")
-    keys, n = limiter.granting_keys(subject, decision), decision.permits or 1 if n is None else n
+    rings = decision.rings or limiter.rings
+    keys, n = limiter.grant_keys(subject, rings), decision.permits or 1 if n is None else n
     known = bool(decision.id) and limiter.has_ids  # Redis knows what it charged, also if a policy decided
     check_int(limiter.name, "n", n, 1)
     if not decision.granted or (decision.degraded and not known):
@@ -318,7 +319,7 @@ def _give_back(limiter: Limiter, subject: str, decision: Decision, n: Optional[i
     now = micros(decision.now - EPOCH) if decision.now else 0
     values = {**limiter.values(), "moment": now + micros(decision.wait), "id": id, "permits": n}
     whole = limiter.has_ids and decision.key == keys[0] and n == decision.permits  # only then it may be repeated
-    words = script.words(values, [{"slice_i": slice, "size_i": size} for slice, size in decision.rings])
+    words = script.words(values, [{"slice_i": slice, "size_i": size} for slice, size in rings])
     return (yield from limiter.setup.caller.call(script, keys, words, limiter.timeout, whole, id=id))[0]
 
 
@@ -416,8 +417,9 @@ def all_of(setup: Setup, parts: Sequence[Part]) -> Steps[Decision]:
     tightest = min(granted, key=lambda decision: decision.remaining)
     degraded = [decision for decision in granted if decision.degraded] or [tightest]
     return replace(
-        tightest, permits=0, key="", id="", parts=tuple(granted), degraded=degraded[0].degraded, cause=degraded[0].cause
-    )
+        tightest, permits=0, key="", rings=(), id="", parts=tuple(granted), degraded=degraded[0].degraded,
+        cause=degraded[0].cause,
+    )  # fmt: skip
 
 
 def _checked(setup: Setup, parts: Sequence[Part]) -> List[Tuple[Limiter, str, int]]:
@@ -586,17 +588,8 @@ class Ring(Limiter):
     def _longest_window(self) -> int:
         return MAX_SLICES * DAY_US
 
-    def ring_keys(self, subject: str, rings: Rings) -> List[str]:
+    def grant_keys(self, subject: str, rings: Rings) -> List[str]:
         return [self.key(subject, f"{slice}x{size}") for slice, size in rings]
-
-    def keys(self, subject: str, id: str) -> List[str]:
-        return self.ring_keys(subject, self.rings)
-
-    def reset_keys(self, subject: str) -> List[str]:
-        return self.ring_keys(subject, self.rings)
-
-    def granting_keys(self, subject: str, decision: Decision) -> List[str]:
-        return self.ring_keys(subject, decision.rings or self.rings)
 
     def values(self) -> Dict[str, object]:
         return {"reported": 0}
@@ -672,9 +665,57 @@ class Budget(Ring):
         """settle, but an id that Redis does not know is charged now. Use it for a cost that was not reserved."""
         yield from self._settle(subject, id, actual, 1)
 
+    def reserved(self, subject: str, id: str, estimate: int) -> "Hold":
+        """reserve for a block that settles whatever happens: an error, a cancelled task, an outage. Ask it whether it
+        is granted, and set used (0 gives all of it back; if it is not set, the estimate stays charged). What Redis does
+        not answer goes on in the background for settle_within, and is logged if it was in vain."""
+        return Hold(self, subject, id, estimate)
+
     def _settle(self, subject: str, id: str, actual: int, unknown: int) -> Steps[List[int]]:
         check_text(self.name, "id", id, ID_BYTES)
         script = self.setup.caller.scripts["budget_settle_v1"]
         check_int(self.name, "actual", actual, 0, script.maximum("permits"))
         words = script.words({**self.values(), "permits": actual, "unknown": unknown}, self.group())
         return (yield from self.setup.caller.call(script, self.keys(subject, id), words, self.timeout, True, id=id))
+
+
+class Hold:
+    """An estimate that is settled when its block ends."""
+
+    def __init__(self, budget: Budget, subject: str, id: str, estimate: int) -> None:
+        self.budget, self.subject, self.id, self.estimate = budget, subject, id, estimate
+        self.decision, self.is_known = Decision(False, budget.limit), False  # is_known: to Redis
+        self.used: Optional[int] = None
+
+    def use(self, actual: int) -> None:
+        self.used = check_int(self.budget.name, "used", actual, 0, self.budget.script.maximum("permits"))
+
+    def reserve(self) -> Steps[None]:
+        try:
+            self.decision = yield from self.budget.reserve(self.subject, self.id, self.estimate)
+        except BaseException as error:
+            if isinstance(error, OutcomeUnknownError) or not isinstance(error, Exception):
+                self.budget.setup.later(self.settle(0))
+            raise
+        self.is_known = not self.decision.degraded
+
+    def end(self) -> Any:
+        """Settles in the background. Returns what there is to wait for."""
+        granted, lost = self.decision.granted, isinstance(self.decision.cause, OutcomeUnknownError)
+        if granted and self.used is not None or not granted and lost:
+            return self.budget.setup.later(self.settle(self.used if granted and self.used else 0))
+        return None
+
+    def settle(self, actual: int) -> Steps[None]:
+        """Asks until Redis answers. What it may not know is charged, and an estimate that comes later is refused."""
+        settle = self.budget.settle if self.is_known else self.budget.charge
+        until, pause = time.monotonic() + self.budget.ttl / 1e6, 0.25
+        while True:
+            try:
+                return (yield from settle(self.subject, self.id, actual))
+            except SluiceError as error:
+                warn(self.budget.name, "a cost is not settled", error)
+                if not helps(error, True) or time.monotonic() > until:
+                    return None
+            yield Sleep(pause * random.uniform(0.5, 1))
+            pause = min(2 * pause, 5.0)

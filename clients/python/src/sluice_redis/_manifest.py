@@ -1,14 +1,11 @@
 """The scripts, as manifest.json describes them."""
 
 import json
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, Dict, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from ._errors import ArgumentError, shown
-
-FOLDER = Path(__file__).parent / "scripts"
-if not FOLDER.exists():  # an editable install: those of its checkout
-    FOLDER = (FOLDER / "../../../../../scripts").resolve()
 
 
 class Script(NamedTuple):
@@ -16,11 +13,11 @@ class Script(NamedTuple):
 
     name: str  # "list_log_v1"
     sha1: str
-    path: Path
+    path: Any  # a Path, or of a zip what is like one
     entry: Mapping[str, Any]  # of the manifest
 
     def source(self) -> bytes:
-        return self.path.read_bytes()
+        return bytes(self.path.read_bytes())
 
     def maximum(self, *arguments: str) -> int:
         """The maximum of the first of these arguments that the script has; 2^53 if it has none."""
@@ -46,7 +43,13 @@ def encode(word: object) -> bytes:
     raise ArgumentError("", "argument", shown(word), "a str, bytes or int")
 
 
-def load(folder: Path = FOLDER) -> Dict[str, Script]:
+def folder_of_scripts() -> Any:
+    """In the package, which may be a zip; of an editable install in its checkout."""
+    own = files("sluice_redis") / "scripts"
+    return own if own.is_dir() else Path(__file__).resolve().parents[4] / "scripts"
+
+
+def load(folder: Any) -> Dict[str, Script]:
     """The scripts of a folder with a manifest.json, by name."""
     scripts = {}
     for entry in json.loads((folder / "manifest.json").read_text("utf-8"))["scripts"]:
@@ -62,5 +65,5 @@ def scripts() -> Dict[str, Script]:
     """The scripts of this package."""
     global _loaded
     if _loaded is None:
-        _loaded = load()
+        _loaded = load(folder_of_scripts())
     return _loaded

@@ -1,12 +1,13 @@
 """The limiters for threads."""
 
+import contextlib
 import os
 import threading
 import time
 from concurrent.futures import Future, wait
 from datetime import timedelta
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Callable, Dict, Optional, Tuple, Type, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, Optional, Set, Tuple, Type, TypeVar, Union
 
 from redis import Redis, RedisCluster
 from redis.backoff import NoBackoff
@@ -16,10 +17,11 @@ from redis.retry import Retry
 from redis.sentinel import SentinelConnectionPool
 
 from . import _limiters, _slots
-from ._connect import Gate, Own, Pool, own_of
-from ._core import Address, Caller, Clock, NotSent, Send, Sleep, Steps
+from ._breaker import Breaker
+from ._connect import Gate, Own, Pool, is_full, own_of
+from ._core import Address, Caller, Clock, NotSent, Send, Sleep, Steps, is_misled
 from ._errors import SlotLostError, SluiceError
-from ._factory import Factory, LimiterFace, ReservationFace, SlotFace, make, named
+from ._factory import Factory, LimiterFace, ReservationFace, ReservedFace, SlotFace, make, named
 from ._limiters import OnFailure
 from ._slots import OnLost
 from ._types import Decision
@@ -37,6 +39,7 @@ class Driver:
     def __init__(self, own: Own) -> None:
         self.own = own
         self.pools: Dict[Tuple[int, Optional[Address], float], Pool] = {}
+        self.threads: Set[threading.Thread] = set()  # of the background
 
     def drive(self, steps: Steps[T], sleep: Callable[[float], object] = time.sleep) -> T:
         answer: Any = None
@@ -52,15 +55,29 @@ class Driver:
             except BaseException as raised:
                 error = raised
 
-    def later(self, steps: Steps[Any]) -> None:
+    def later(self, steps: Steps[Any]) -> Optional[threading.Thread]:
         """Runs steps in the background. Nobody learns of their errors."""
-        threading.Thread(target=self._quietly, args=(steps,), daemon=True).start()
+        self.threads = {thread for thread in list(self.threads) if thread.is_alive()}  # also in a fork
+        if is_full(self.threads):
+            return None
+        thread = threading.Thread(target=self._quietly, args=(steps,), daemon=True)
+        thread.start()
+        self.threads.add(thread)
+        return thread
 
     def _quietly(self, steps: Steps[Any]) -> None:
         try:
             self.drive(steps)
         except SluiceError:
             pass
+        finally:
+            self.threads.discard(threading.current_thread())
+
+    def flush(self, seconds: float) -> bool:
+        end = time.monotonic() + seconds
+        for thread in list(self.threads):
+            thread.join(max(end - time.monotonic(), 0))
+        return not any(thread.is_alive() for thread in list(self.threads))
 
     def send(self, op: Send) -> Any:
         pool = self.pool(op.node, op.timeout)
@@ -71,7 +88,7 @@ class Driver:
                 connection = self.connect(pool, op)
             except (RedisError, OSError) as error:
                 op.clock.spend(time.monotonic() - since)
-                raise NotSent(str(error)) from error
+                raise NotSent(self.own.why(str(error))) from error
             return self.exchange(connection, op, pool)
         finally:
             pool.gate.leave(replies, time.monotonic() - since >= 0.9 * op.timeout)
@@ -121,8 +138,11 @@ class Driver:
             reply = connection.read_response()
             clean = True
             return reply
-        except ResponseError:
-            clean = len(op.commands) == 1  # an error reply was read
+        except RedisError as error:
+            clean = isinstance(error, ResponseError) and len(op.commands) == 1  # an error reply was read
+            if is_misled(error, op.node, self.own.remap):
+                clean = False
+                self.close_idle(pool)
             raise
         finally:
             spent = time.monotonic() - since
@@ -133,6 +153,11 @@ class Driver:
             else:
                 connection.disconnect()
             op.clock.spend(spent)
+
+    def close_idle(self, pool: Pool) -> None:
+        with contextlib.suppress(IndexError):  # other threads take some, too
+            while True:
+                pool.idle.pop().disconnect()
 
     def pool(self, node: Optional[Address], timeout: float) -> Pool:
         """The connections to a node whose timeout is this one, of this process: a fork has its own."""
@@ -216,8 +241,26 @@ class TokenBucket(Reserver):
     set_rate = _run(_limiters.TokenBucket.set_rate)
 
 
+class Reserved(ReservedFace):
+    __doc__ = ReservedFace.__doc__
+
+    def __enter__(self) -> "Reserved":
+        self._driver.drive(self._core.reserve())
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        thread = self._core.end()
+        if thread:
+            thread.join(self._core.budget.timeout)
+
+
 class Budget(LimiterFace[_limiters.Budget]):
     __doc__ = _limiters.Budget.__doc__
+
+    def reserved(self, subject: str, id: str, estimate: int) -> Reserved:
+        return Reserved(self._driver, self._core.reserved(subject, id, estimate))
+
+    reserved.__doc__ = _limiters.Budget.reserved.__doc__
     reserve = _run(_limiters.Budget.reserve)
     settle = _run(_limiters.Budget.settle)
     charge = _run(_limiters.Budget.charge)
@@ -282,16 +325,18 @@ class Limits:
     With preloaded=True scripts are never loaded: a missing one is a NotLoadedError. timeout (1 ms to 24 h) is the time
     that Redis has for a call, 1 s by default, 100 ms with a policy (twice as long for one that has to connect first).
     on_failure is what happens while Redis does not decide: "error" raises, "open" grants, "deny" denies, Local(share)
-    limits in this process; these decisions are marked degraded, and logged by the logger "sluice_redis".
+    limits in this process; these decisions are marked degraded, and logged by the logger "sluice_redis". breaker is
+    when a server that does not answer is not asked any more: see Breaker.
     """
 
     def __init__(
         self, client: "Union[Redis, RedisCluster]", prefix: str = "sluice", preloaded: bool = False,
-        timeout: Optional[timedelta] = None, on_failure: OnFailure = "error",
+        timeout: Optional[timedelta] = None, on_failure: OnFailure = "error", breaker: Optional[Breaker] = Breaker(),
     ) -> None:
         own = own_of(client, asynchronous=False)
         self._driver = Driver(own)
-        self._setup = Factory(Caller(own.nodes, own.remap, preloaded), self._driver.later, prefix, timeout, on_failure)
+        caller = Caller(own.nodes, own.remap, preloaded, breaker)
+        self._setup = Factory(caller, self._driver.later, prefix, timeout, on_failure)
         self._core = self._setup
 
     list_log = make(ListLog, Factory.list_log)
@@ -303,8 +348,12 @@ class Limits:
     concurrency = make(Concurrency, Factory.concurrency)
     all = _run(Factory.all)
 
-    def close(self) -> None:
-        """Closes the connections of the limiters. The client stays open."""
+    def flush(self, within: timedelta = timedelta(seconds=10)) -> bool:
+        """Waits for what is settled, released and given back in the background. Returns whether all of it is done."""
+        return self._driver.flush(within.total_seconds())
+
+    def close(self, within: timedelta = timedelta(seconds=10)) -> None:
+        """flush, and closes the connections of the limiters. The client stays open."""
+        self.flush(within)
         for pool in list(self._driver.pools.values()):
-            while pool.idle:
-                pool.idle.pop().disconnect()
+            self._driver.close_idle(pool)

@@ -8,6 +8,7 @@
 
 import asyncio
 import functools
+import selectors
 import time
 from datetime import timedelta
 from types import TracebackType
@@ -23,17 +24,18 @@ from redis.asyncio.sentinel import SentinelConnectionPool
 from redis.backoff import NoBackoff
 
 from . import _limiters, _slots
-from ._connect import Gate, Own, Pool, own_of
-from ._core import Address, Caller, Clock, NotSent, Send, Sleep, Steps
+from ._breaker import Breaker
+from ._connect import Gate, Own, Pool, is_full, own_of
+from ._core import Address, Caller, Clock, NotSent, Send, Sleep, Steps, is_misled
 from ._errors import SlotLostError, SluiceError
-from ._factory import Factory, LimiterFace, ReservationFace, SlotFace, make, named
+from ._factory import Factory, LimiterFace, ReservationFace, ReservedFace, SlotFace, make, named
 from ._limiters import OnFailure
 from ._slots import OnLost
 from ._types import Decision
 
 __all__ = [
-    "GCRA", "Budget", "Concurrency", "Limiter", "Limits", "ListLog", "Reservation", "Reserver", "Returner", "SliceRing",
-    "Slot", "TokenBucket", "ZSetLog",
+    "GCRA", "Budget", "Concurrency", "Limiter", "Limits", "ListLog", "Reservation", "Reserved", "Reserver", "Returner",
+    "SliceRing", "Slot", "TokenBucket", "ZSetLog",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
@@ -52,6 +54,7 @@ class Driver:
         self.own = own
         self.pools: Dict[Tuple[asyncio.AbstractEventLoop, Optional[Address], float], Pool] = {}
         self.tasks: Set["asyncio.Task[Any]"] = set()  # that end soon
+        self.rest: Set["asyncio.Task[Any]"] = set()  # of the background
         self.renewals: Set["asyncio.Task[Any]"] = set()  # that end with their slots
 
     async def drive(self, steps: Steps[T]) -> T:
@@ -68,9 +71,9 @@ class Driver:
             except BaseException as raised:
                 error = raised
 
-    def later(self, steps: Steps[Any]) -> None:
+    def later(self, steps: Steps[Any]) -> "Optional[asyncio.Task[Any]]":
         """Runs steps in the background. Nobody learns of their errors."""
-        self.background(self.drive(steps), self.tasks)
+        return None if is_full(self.rest) else self.background(self.drive(steps), self.rest)
 
     def background(self, work: Awaitable[Any], tasks: Set["asyncio.Task[Any]"]) -> "asyncio.Task[Any]":
         return self.keep(self.quietly(work), tasks)
@@ -86,6 +89,10 @@ class Driver:
             await work
         except (SluiceError, exceptions.RedisError, OSError):
             pass
+
+    async def close_idle(self, pool: Pool) -> None:
+        while pool.idle:
+            await self.quietly(pool.idle.pop().disconnect())
 
     async def send(self, op: Send) -> Any:
         """Sends and reads. What counts is the time in which this process is idle and the server silent: while the loop
@@ -110,7 +117,8 @@ class Driver:
             op.clock.spend(spent)
         if task.done():
             return task.result()
-        raise (exceptions.TimeoutError if exchange.sent else NotSent)(f"no reply in {left:.3f} s")
+        why = f"no reply in {left:.3f} s"
+        raise exceptions.TimeoutError(why) if exchange.sent else NotSent(self.own.why(why))
 
     async def enter(self, gate: Gate, clock: Clock) -> None:
         waiter, patience = gate.enter(clock), clock.patience(self.own.patience)
@@ -150,11 +158,12 @@ class _Exchange:
     async def run(self) -> Any:
         clean = False
         try:
-            connection = self.pool.idle.pop() if self.pool.idle else self.pool.maker.make_connection()
+            idle = bool(self.pool.idle)
+            connection = self.pool.idle.pop() if idle else self.pool.maker.make_connection()
         except exceptions.RedisError as error:
             raise NotSent(str(error)) from error
         try:
-            await self.connect(connection)
+            await self.connect(connection, idle)
             if self.over:  # redis-py has lost the cancellation
                 raise NotSent("cancelled")
             self.sent = time.monotonic()
@@ -165,8 +174,11 @@ class _Exchange:
             reply = await connection.read_response()
             clean = True
             return reply
-        except exceptions.ResponseError:
-            clean = len(self.op.commands) == 1  # an error reply was read
+        except exceptions.RedisError as error:
+            clean = isinstance(error, exceptions.ResponseError) and len(self.op.commands) == 1  # it was read
+            if is_misled(error, self.op.node, self.driver.own.remap):
+                clean = False
+                await self.driver.close_idle(self.pool)
             raise
         finally:
             self.pool.gate.replies += clean
@@ -175,20 +187,27 @@ class _Exchange:
             else:
                 await self.driver.quietly(connection.disconnect())
 
-    async def connect(self, connection: Any) -> None:
-        """Connects, also where the server has closed the connection meanwhile."""
+    async def connect(self, connection: Any, idle: bool) -> None:
+        """Connects, also where the server has closed an idle connection meanwhile."""
         try:
-            await connection.connect()
-            can_read = getattr(connection, "can_read", None) or connection.can_read_destructive
-            try:
-                closed = await can_read()
-            except (exceptions.RedisError, OSError):
-                closed = True
-            if closed:
+            if idle and await self.is_closed(connection):
                 await connection.disconnect()
-                await connection.connect()
+            await connection.connect()
         except (exceptions.RedisError, OSError) as error:
             raise NotSent(str(error)) from error
+
+
+    async def is_closed(self, connection: Any) -> bool:
+        """Reports whether something has come, or the end: also what a busy loop has not read."""
+        writer = getattr(connection, "_writer", None)
+        found = writer and writer.get_extra_info("socket")
+        with getattr(selectors, "PollSelector", selectors.SelectSelector)() as selector:
+            if found and selector.register(found.fileno(), selectors.EVENT_READ) and selector.select(0):
+                return True
+        try:
+            return bool(await (getattr(connection, "can_read", None) or connection.can_read_destructive)())
+        except (exceptions.RedisError, OSError):
+            return True
 
 
 class _Pending(Coroutine[Any, Any, T]):
@@ -303,8 +322,27 @@ class TokenBucket(Reserver):
     set_rate = _run(_limiters.TokenBucket.set_rate)
 
 
+class Reserved(ReservedFace):
+    __doc__ = ReservedFace.__doc__
+
+    async def __aenter__(self) -> "Reserved":
+        await self._driver.drive(self._core.reserve())
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        """A task that is cancelled, once or at each await, does not wait for it; it goes on all the same."""
+        task = self._core.end()
+        if task:
+            await asyncio.wait({task}, timeout=self._core.budget.timeout)
+
+
 class Budget(LimiterFace[_limiters.Budget]):
     __doc__ = _limiters.Budget.__doc__
+
+    def reserved(self, subject: str, id: str, estimate: int) -> Reserved:
+        return Reserved(self._driver, self._core.reserved(subject, id, estimate))
+
+    reserved.__doc__ = _limiters.Budget.reserved.__doc__
     reserve = _run(_limiters.Budget.reserve)
     settle = _run(_limiters.Budget.settle)
     charge = _run(_limiters.Budget.charge)
@@ -385,11 +423,12 @@ class Limits:
 
     def __init__(
         self, client: "Union[Redis, RedisCluster]", prefix: str = "sluice", preloaded: bool = False,
-        timeout: Optional[timedelta] = None, on_failure: OnFailure = "error",
+        timeout: Optional[timedelta] = None, on_failure: OnFailure = "error", breaker: Optional[Breaker] = Breaker(),
     ) -> None:
         own = own_of(client, asynchronous=True)
         self._driver = Driver(own)
-        self._setup = Factory(Caller(own.nodes, own.remap, preloaded), self._driver.later, prefix, timeout, on_failure)
+        caller = Caller(own.nodes, own.remap, preloaded, breaker)
+        self._setup = Factory(caller, self._driver.later, prefix, timeout, on_failure)
         self._core = self._setup
 
     list_log = make(ListLog, Factory.list_log)
@@ -401,12 +440,18 @@ class Limits:
     concurrency = make(Concurrency, Factory.concurrency)
     all = _run(Factory.all)
 
-    async def close(self) -> None:
-        """Closes the connections of the limiters, after what they still send in the background. The client stays
-        open."""
+    async def flush(self, within: timedelta = timedelta(seconds=10)) -> bool:
+        """Waits for what is settled, released and given back in the background. Returns whether all of it is done."""
+        loop, end = asyncio.get_running_loop(), time.monotonic() + within.total_seconds()
+        while own := {task for task in [*self._driver.tasks, *self._driver.rest] if task.get_loop() is loop}:
+            if not (await asyncio.wait(own, timeout=max(end - time.monotonic(), 0)))[0]:
+                return False
+        return True
+
+    async def close(self, within: timedelta = timedelta(seconds=10)) -> None:
+        """flush, and closes the connections of the limiters. The client stays open."""
+        await self.flush(within)
         loop = asyncio.get_running_loop()
-        while own := {task for task in list(self._driver.tasks) if task.get_loop() is loop}:
-            await asyncio.wait(own)
         for key, pool in list(self._driver.pools.items()):
-            while key[0] is loop and pool.idle:
-                await pool.idle.pop().disconnect()
+            if key[0] is loop:
+                await self._driver.close_idle(pool)

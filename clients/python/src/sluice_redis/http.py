@@ -8,6 +8,7 @@ draft-ietf-httpapi-ratelimit-headers-11. While Redis does not decide, the limite
 """
 
 import base64
+import functools
 import hashlib
 import ipaddress
 import json
@@ -40,7 +41,7 @@ _TYPES = "https://iana.org/assignments/http-problem-types#"
 class Request:
     """What a key is made from."""
 
-    peer: str  # the remote address of the connection; "" of a Unix socket
+    peer: str  # the remote address of the connection, with or without a port; "" of a Unix socket
     _raw: Callable[[str], Optional[bytes]]  # the bytes of a header; None without it, and several joined by commas
     path: str  # decoded; "" if it is not UTF-8
     native: Any  # the environ of WSGI, the scope of ASGI
@@ -99,15 +100,19 @@ def key_by_ip(trusted_proxies: Sequence[str] = (), ipv6_prefix: int = 64) -> Key
         return any(address is not None and address in network for network in networks)
 
     def client(request: Request) -> Optional[_IP]:
-        address = _parse_address(request.peer)
-        proxy = trusted(address) if address else "unix" in trusted_proxies
+        address = _without_port(request.peer)
+        unix = not address and request.peer.startswith(("@", "/", "unix:") if request.peer else "")
+        proxy, read = trusted(address) if address else unix and "unix" in trusted_proxies, False
         forwarded = request._raw("X-Forwarded-For")
         for hop in reversed(forwarded.decode("latin-1").split(",")) if forwarded is not None else ():
             hop = hop.strip(" \t")
             if not proxy or hop.lower() == "unknown":
                 break
-            address = _without_port(hop)
+            address, read = _without_port(hop), True
             proxy = trusted(address)
+        if address is None and not read:
+            want = 'an address, or a proxy by a Unix socket ("unix"); a TestClient needs client=("192.0.2.1", 1234)'
+            raise _NoPeer("key_by_ip", "peer", shown(request.peer), want)
         return address
 
     def key(request: Request) -> str:
@@ -141,6 +146,10 @@ def _parse_address(text: str) -> Optional[_IP]:
     if percent and (address.version == 4 or not zone):
         return None
     return getattr(address, "ipv4_mapped", None) or address
+
+
+class _NoPeer(ArgumentError):
+    """The server does not say from where a request comes, or names a proxy that does not."""
 
 
 _ADDRESS = re.compile(r"(?:\[(.*)\]|([^:\[\]]*))(?::([0-9]+))?", re.DOTALL)
@@ -272,6 +281,16 @@ class _Middleware:
                 raise ArgumentError("", name, shown(function), "a function of a Request")
         self.app, self.limiter, self.key, self.cost = app, limiter, key or key_by_ip(), cost or (lambda request: 1)
 
+    def _question(self, request: Request) -> Union[_Answer, Tuple[str, int]]:
+        """The subject and the cost, or the answer to a request that is not counted."""
+        cost = self.cost(request)
+        try:
+            subject = self._subject_of(request) if cost else ""
+        except _NoPeer as error:
+            warn(self.limiter.name, "no decision", error)
+            return _refuse("500 Internal Server Error", "about:blank", "The server does not know who calls it", [])
+        return (subject, cost) if subject else _no_key() if cost else _Answer([])
+
     def _subject_of(self, request: Request) -> str:
         found: Any = self.key(request)
         values = found if isinstance(found, (list, tuple)) else [found]
@@ -293,7 +312,7 @@ class WSGI(_Middleware):
         answer = self._decide(Request(environ.get("REMOTE_ADDR", ""), raw, path, environ))
         if answer.status:
             start_response(answer.status, answer.headers)
-            return [answer.body]
+            return [] if environ.get("REQUEST_METHOD") == "HEAD" else [answer.body]
 
         def start(status: str, headers: Headers, *more: Any) -> Any:
             return start_response(status, [*headers, *answer.headers], *more)
@@ -301,11 +320,11 @@ class WSGI(_Middleware):
         return self.app(environ, start)  # type: ignore[no-any-return]
 
     def _decide(self, request: Request) -> _Answer:
-        subject, cost = self._subject_of(request), self.cost(request)
-        if not subject or cost == 0:
-            return _no_key() if cost else _Answer([])
+        question = self._question(request)
+        if isinstance(question, _Answer):
+            return question
         try:
-            return _answer(self.limiter, self.limiter.allow_n(subject, cost))
+            return _answer(self.limiter, self.limiter.allow_n(*question))
         except SluiceError as error:
             return _failed(self.limiter.name, error)
 
@@ -324,7 +343,8 @@ class ASGI(_Middleware):
         added = [(name.lower().encode(), value.encode("latin-1")) for name, value in answer.headers]
         if answer.status:
             await send({"type": "http.response.start", "status": int(answer.status[:3]), "headers": added})
-            return await send({"type": "http.response.body", "body": answer.body})
+            body = b"" if scope.get("method") == "HEAD" else answer.body
+            return await send({"type": "http.response.body", "body": body})
 
         async def send_on(message: Any) -> None:
             if message["type"] == "http.response.start":
@@ -340,30 +360,58 @@ class ASGI(_Middleware):
 
         raw_path = scope.get("raw_path")
         path = unquote_to_bytes(raw_path.partition(b"?")[0]) if raw_path else scope.get("path", "").encode()
-        request = Request((scope.get("client") or [""])[0] or "", raw, _text(path), scope)
-        subject, cost = self._subject_of(request), self.cost(request)
-        if not subject or cost == 0:
-            return _no_key() if cost else _Answer([])
+        question = self._question(Request((scope.get("client") or [""])[0] or "", raw, _text(path), scope))
+        if isinstance(question, _Answer):
+            return question
         try:
-            return _answer(self.limiter, await self.limiter.allow_n(subject, cost))
+            return _answer(self.limiter, await self.limiter.allow_n(*question))
         except SluiceError as error:
             return _failed(self.limiter.name, error)
 
 
 def fastapi_limit(limiter: aio.Limiter, key: Optional[Key] = None, cost: Optional[Cost] = None) -> Callable[..., Any]:
-    """A FastAPI dependency that limits one route: `@app.post("/login", dependencies=[Depends(fastapi_limit(login))])`.
-    A refusal is an HTTPException, so the application's handlers see it; its detail is the body of the middleware. It
-    adds no headers to a Response that a route returns itself: there a grant has no RateLimit."""
-    from fastapi import HTTPException, Request, Response
+    """A FastAPI dependency that limits one route: `@app.post("/login", dependencies=[Depends(fastapi_limit(login))])`;
+    of a WebSocket route the handshake. A refusal is an HTTPException, so an application that handles those sees it; its
+    detail is the body of the middleware. It adds no headers to a Response that a route returns itself: there a grant
+    has no RateLimit."""
+    from fastapi import HTTPException, Response
+    from fastapi.exception_handlers import http_exception_handler
+    from starlette.exceptions import HTTPException as Handled
+    from starlette.requests import HTTPConnection
 
-    middleware = ASGI(fastapi_limit, limiter, key, cost)
+    middleware, (refused, refuse) = ASGI(fastapi_limit, limiter, key, cost), _fastapi_refusal()
 
-    async def limit(request: Request, response: Response) -> None:
-        answer = await middleware._decide(request.scope)
+    async def limit(connection: HTTPConnection, response: Response) -> None:
+        answer = await middleware._decide(connection.scope)
         if answer.status:
+            kind, handlers = HTTPException, connection.scope.get("starlette.exception_handlers", [{}])[0]
+            handler = handlers.get(HTTPException, handlers.get(Handled))
+            if connection.scope["type"] == "websocket" or handler is http_exception_handler:
+                kind, handlers[refused] = refused, refuse
             headers = {name: value for name, value in answer.headers if not name.startswith("Content-")}
-            raise HTTPException(int(answer.status[:3]), json.loads(answer.body), headers)
+            raise kind(int(answer.status[:3]), json.loads(answer.body), headers)
         for name, value in answer.headers:
             response.headers.append(name, value)
 
     return limit
+
+
+@functools.lru_cache(maxsize=None)
+def _fastapi_refusal() -> Tuple[Any, Any]:
+    """An HTTPException, and its handler."""
+    from fastapi import HTTPException, Response
+
+    class Refused(HTTPException):
+        pass
+
+    async def refuse(connection: Any, refused: Refused) -> Any:
+        scope = connection.scope
+        body = "" if scope.get("method") == "HEAD" else json.dumps(refused.detail)
+        response = Response(body, refused.status_code, refused.headers, "application/problem+json")
+        if scope["type"] == "http":
+            return response
+        if "websocket.http.response" in scope.get("extensions", {}):
+            return await connection.send_denial_response(response)
+        return await connection.close(1008)
+
+    return Refused, refuse

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/sluice-redis/sluice"
 )
@@ -93,6 +94,28 @@ func (k Key) Config() Key {
 	config.Parts = nil
 	config.Text = strings.TrimSuffix(k.Text[:byClient(k.Text)], ":all")
 	return config
+}
+
+// Known returns the keys of a subject whose names are known without a search: all but those with a client or an ID in
+// them, and rings whose windows are not given or whose slices are not of the usual length. begin is a key up to its
+// code.
+func Known(begin string, windows []time.Duration) (keys []string) {
+	states := []string{tokenBucket + ":all"}
+	for _, script := range sluice.All() {
+		states = append(states, CodeOf(script))
+	}
+	for _, window := range windows {
+		us := window.Microseconds()
+		slice := min(max((us+199)/200, 1000), 86_400_000_000)
+		states = append(states, fmt.Sprintf("%s:%dx%d", sliceRing, slice, (us+slice-1)/slice+1))
+	}
+	slices.Sort(states)
+	for _, state := range slices.Compact(states) {
+		if _, ok := ParseKey(begin + state); ok {
+			keys = append(keys, begin+state)
+		}
+	}
+	return keys
 }
 
 // byClient returns the index of the client in a key, or the key's length. A subject cannot contain braces.

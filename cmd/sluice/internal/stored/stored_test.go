@@ -15,8 +15,8 @@ import (
 
 	"github.com/sluice-redis/sluice"
 	"github.com/sluice-redis/sluice/internal/layout"
-	"github.com/sluice-redis/sluice/internal/model"
-	"github.com/sluice-redis/sluice/internal/redistest"
+	"github.com/sluice-redis/sluice/internal/proof/model"
+	"github.com/sluice-redis/sluice/internal/proof/redistest"
 	"github.com/sluice-redis/sluice/loader"
 )
 
@@ -191,7 +191,7 @@ func TestServerHistory(t *testing.T) {
 			}
 			keys := []string{key.Config().Text, test.key, test.key + "no"}[:len(test.script.Keys)]
 			granted := history(t, rdb, test.script, keys, strings.Split(test.args, " "), test.permitsAt)
-			all, err := Read(background, rdb, []Key{key})
+			all, _, err := Read(background, rdb, []Key{key})
 			must(t, err)
 			s := all[0]
 			if s.Err != nil || s.Damage != "" || s.Permits == 0 {
@@ -227,7 +227,7 @@ func TestServerBucketAndConfig(t *testing.T) {
 	_, err = limits.TokenBucket("a", loader.Limit{Permits: 7, Window: 1e9}, loader.PerClient(),
 		loader.ClientID("me")).Allow(background, "s")
 	must(t, err)
-	all, err := Read(background, rdb, parsed(t, "sluice:a:{s}:gcra1", "sluice:a:{s}:tb1", "sluice:a:{s}:tb1:by:me",
+	all, _, err := Read(background, rdb, parsed(t, "sluice:a:{s}:gcra1", "sluice:a:{s}:tb1", "sluice:a:{s}:tb1:by:me",
 		"sluice:a:{other}:gcra1"))
 	must(t, err)
 	full := d.Now.UnixMicro() + d.ResetAfter.Microseconds()
@@ -266,7 +266,7 @@ func TestServerRingOverTime(t *testing.T) {
 		ring := layout.SliceRing(uint64(last*slice), 6, 1<<48-1, totals...)
 		key := fmt.Sprintf("sluice:a:{s}:sr1:%dx3", slice)
 		must(t, rdb.Set(background, key, ring, 0).Err())
-		all, err := Read(background, rdb, parsed(t, key))
+		all, _, err := Read(background, rdb, parsed(t, key))
 		must(t, err)
 		if s := all[0]; s.Permits != want || s.Damage != "" || s.Newest != last*slice {
 			t.Errorf("%d slices later: %d permits, want %d (%+v)", later, s.Permits, want, s)
@@ -283,7 +283,7 @@ func TestServerBucketWithoutGetRange(t *testing.T) {
 	ada := redis.NewClient(&redis.Options{Addr: rdb.Options().Addr, Username: "ada", Password: "pw",
 		DisableIdentity: true})
 	defer ada.Close()
-	all, err := Read(background, ada, parsed(t, "sluice:a:{s}:gcra1", "sluice:b:{s}:sr1:1000x2", "sluice:c:{s}:gcra1"))
+	all, _, err := Read(background, ada, parsed(t, "sluice:a:{s}:gcra1", "sluice:b:{s}:sr1:1000x2", "sluice:c:{s}:gcra1"))
 	must(t, err)
 	if all[0].Bucket == nil || all[0].Err != nil || !strings.HasPrefix(all[2].Damage, "WRONGTYPE") {
 		t.Errorf("%+v\n%+v", all[0], all[2])
@@ -332,7 +332,7 @@ func TestServerDamage(t *testing.T) {
 		must(t, rdb.FlushDB(background).Err())
 		key := "sluice:a:{s}:" + test.key
 		must(t, rdb.Do(background, append([]any{test.call[0], key}, test.call[1:]...)...).Err())
-		all, err := Read(background, rdb, parsed(t, key))
+		all, _, err := Read(background, rdb, parsed(t, key))
 		must(t, err)
 		if s := all[0]; !s.Exists || s.Err != nil || !strings.Contains(s.Damage, test.want) {
 			t.Errorf("%s %q: %q, want %q (%v)", test.key, test.call, s.Damage, test.want, s.Err)
@@ -347,7 +347,7 @@ func TestServerDamagedMiddle(t *testing.T) {
 	must(t, rdb.RPush(background, "sluice:a:{s}:tb1:all", layout.TokenBucketEntry(1, 0, 1), layout.TokenBucketEntry(2, 1,
 		1), "x", layout.TokenBucketEntry(4, 5, 1),
 		layout.TokenBucketEntry(5, 6, 1)).Err())
-	all, err := Read(background, rdb, parsed(t, "sluice:a:{s}:ll1", "sluice:a:{s}:tb1:all"))
+	all, _, err := Read(background, rdb, parsed(t, "sluice:a:{s}:ll1", "sluice:a:{s}:tb1:all"))
 	must(t, err)
 	for i, want := range []string{`entry 2 holds "x"`, `entry 2 is "x"`} {
 		if _, err := all[i].Live(background, rdb, 1); err == nil || !strings.Contains(err.Error(), want) {

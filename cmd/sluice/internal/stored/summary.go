@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -89,38 +90,59 @@ func probeOf(key Key) probe {
 }
 
 // Read reads the first and last entries of keys that are all on one server. It takes two round trips and up to three
-// commands for each key; each takes the server less than a microsecond (LINDEX near an end, ZRANGE of one). The error
-// is that of the connection; errors of a key are in its summary.
-func Read(ctx context.Context, rdb *redis.Client, keys []Key) ([]Summary, error) {
-	summaries, probes := make([]Summary, len(keys)), make([]probe, len(keys))
+// commands for each key; each takes the server less than a microsecond (LINDEX near an end, ZRANGE of one). busy is how
+// long the server took. The error is that of the connection; errors of a key are in its summary.
+func Read(ctx context.Context, rdb *redis.Client, keys []Key) (summaries []Summary, busy time.Duration, err error) {
+	summaries = make([]Summary, len(keys))
+	probes := make([]probe, len(keys))
 	pipe := rdb.Pipeline()
-	clock := pipe.Time(ctx)
-	for i, key := range keys {
-		probes[i] = probeOf(key)
-		probes[i].ask(ctx, pipe, key.Text)
-	}
-	if err := Exec(ctx, pipe); err != nil {
-		return nil, err
+	clock, busy, err := Timed(ctx, pipe, func() {
+		for i, key := range keys {
+			probes[i] = probeOf(key)
+			probes[i].ask(ctx, pipe, key.Text)
+		}
+	})
+	if err != nil {
+		return nil, busy, err
 	}
 	var more []int
 	for i, key := range keys {
 		summaries[i] = Summary{Key: key, Now: clock.Val().UnixMicro()}
 		if clock.Err() != nil {
 			summaries[i].Err = clock.Err()
-			continue
-		}
-		if probes[i].read(&summaries[i]) {
+		} else if probes[i].read(&summaries[i]) {
 			more = append(more, i)
-			probes[i].askMore(ctx, pipe, key.Text)
 		}
 	}
-	if err := Exec(ctx, pipe); err != nil {
-		return nil, err
+	if len(more) == 0 {
+		return summaries, busy, nil
+	}
+	_, again, err := Timed(ctx, pipe, func() {
+		for _, i := range more {
+			probes[i].askMore(ctx, pipe, keys[i].Text)
+		}
+	})
+	if err != nil {
+		return nil, busy, err
 	}
 	for _, i := range more {
 		probes[i].readMore(&summaries[i])
 	}
-	return summaries, nil
+	return summaries, busy + again, nil
+}
+
+// Timed sends the commands that add puts into the pipe, between two TIMEs. busy is how long the server took for them
+// by its own clock, or until all were answered if it does not tell the time.
+func Timed(ctx context.Context, pipe redis.Pipeliner, add func()) (clock *redis.TimeCmd, busy time.Duration, err error) {
+	clock = pipe.Time(ctx)
+	add()
+	end := pipe.Time(ctx)
+	began := time.Now()
+	err = Exec(ctx, pipe)
+	if err != nil || clock.Err() != nil || end.Err() != nil {
+		return clock, time.Since(began), err
+	}
+	return clock, end.Val().Sub(clock.Val()), nil
 }
 
 // Exec sends the commands in the pipe. It does not return errors that the server replied to single commands: read them

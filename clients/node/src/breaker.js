@@ -1,0 +1,49 @@
+'use strict';
+
+const { UnavailableError, codeOf, cured, isReply } = require('./errors');
+
+/** What a server says to everybody. */
+const toAll = ['LOADING', 'BUSY', 'CLUSTERDOWN', 'MASTERDOWN', 'MAXCLIENTS'];
+
+/**
+ * Knows for how long a server has answered nobody. If that is longer than a call may take, and so many calls have
+ * failed, calls are not sent, except for one, pause milliseconds after the last failure.
+ */
+class Breaker {
+  constructor({ failures, pause }) {
+    Object.assign(this, { most: failures, pause, inFlight: 0, probing: false });
+    Object.assign(this, { failures: 0, silent: 0, failed: 0, why: '' }); // since the last answer
+  }
+
+  /** Counts a call that begins, or throws. */
+  admit(timeout) {
+    const now = performance.now();
+    const isOpen = this.failures >= this.most && now - this.silent >= timeout;
+    if (isOpen && (this.probing || now - this.failed < this.pause)) {
+      const silent = `Redis has not answered for ${Math.round(now - this.silent)} ms`;
+      throw new UnavailableError(`breaker is open: ${silent}; the last failure: ${this.why}`);
+    }
+    if (this.inFlight === 0 && this.failures === 0) this.silent = now;
+    this.inFlight += 1;
+    this.probing = isOpen;
+  }
+
+  /** Takes how a call has ended: with an error of the client, or without one. */
+  report(error) {
+    this.inFlight -= 1;
+    this.probing = false;
+    if (!error || (isReply(error) && !toAll.includes(codeOf(error)))) {
+      Object.assign(this, { failures: 0, silent: performance.now() });
+    } else {
+      Object.assign(this, { failures: this.failures + 1, failed: performance.now(), why: cured(error.message) });
+    }
+  }
+
+  /** The caller has ended a call: that tells nothing about the server. */
+  leave() {
+    this.inFlight -= 1;
+    this.probing = false;
+  }
+}
+
+module.exports = { Breaker };

@@ -1,0 +1,69 @@
+"""Leaves a server alone that answers nobody, so that an outage costs callers no time."""
+
+import threading
+import time
+from typing import Dict, NamedTuple, Optional, Tuple
+
+from ._errors import ArgumentError, UnavailableError, shown
+
+Address = Tuple[str, int]
+
+
+class Breaker(NamedTuple):
+    """Limits(breaker=Breaker(5, 0.25)): if a server has answered nobody for as long as a call may take, and so many
+    calls have failed in that time, calls are not sent, except for one, pause seconds after the last failure. As soon as
+    one is answered, all are sent. breaker=None asks always."""
+
+    failures: int = 5
+    pause: float = 0.25
+
+
+class State:
+    """Of one node. Threads share it."""
+
+    def __init__(self, breaker: Breaker) -> None:
+        self.breaker, self.lock = breaker, threading.Lock()
+        self.in_flight = self.failures = 0  # calls; those without an answer since the last one
+        self.silent = self.failed = 0.0  # since when, if calls are in flight or have failed; the last failure
+        self.probing = False  # a call was sent although it is open
+        self.why = ""  # the text of the last failure
+
+    def admit(self, timeout: float) -> None:
+        """Counts a call that begins, or raises."""
+        now = time.monotonic()
+        with self.lock:
+            is_open = self.failures >= self.breaker.failures and now - self.silent >= timeout
+            if is_open and (self.probing or now - self.failed < self.breaker.pause):
+                silent = f"Redis has not answered for {now - self.silent:.3f} s"
+                raise UnavailableError(f"breaker is open: {silent}; the last failure: {self.why}")
+            if not self.in_flight and not self.failures:
+                self.silent = now
+            self.in_flight += 1
+            self.probing = is_open
+
+    def report(self, answered: Optional[bool], why: str) -> None:
+        """Takes the end of a call. None: it tells nothing about the server."""
+        now = time.monotonic()
+        with self.lock:
+            self.in_flight -= 1
+            self.probing = False
+            if answered:
+                self.failures, self.silent = 0, now
+            elif answered is not None:
+                self.failures, self.failed, self.why = self.failures + 1, now, why
+
+
+class Breakers:
+    """Of all nodes of one Limits."""
+
+    def __init__(self, breaker: Optional[Breaker]) -> None:
+        if breaker is not None and not (isinstance(breaker, Breaker) and breaker.failures > 0 and breaker.pause > 0):
+            want = "a Breaker of 1 failure or more and a pause above 0, or None"
+            raise ArgumentError("", "breaker", shown(breaker), want)
+        self.breaker = breaker
+        self.states: Dict[Optional[Address], State] = {}
+
+    def of(self, node: Optional[Address]) -> Optional[State]:
+        if self.breaker is None:
+            return None
+        return self.states.get(node) or self.states.setdefault(node, State(self.breaker))

@@ -1,0 +1,2 @@
+-- A part that says nothing of itself.
+local total = 0

@@ -1,0 +1,172 @@
+//go:build unix
+
+package soak
+
+import (
+	"fmt"
+	"maps"
+	"runtime"
+	"slices"
+	"strings"
+	"text/tabwriter"
+)
+
+// failure is what went wrong in one way.
+type failure struct {
+	first string // text of the first
+	where map[string]int
+}
+
+// failed notes a failure, of the fault that happens or happened last.
+func (a *attack) failed(rule string, r *row, text string) {
+	way := rule + ": before any fault"
+	if e := a.last.Load(); e != nil {
+		way, text = rule+": "+e.name, fmt.Sprintf("event %d: %s", e.number, text)
+	}
+	where := "this process"
+	if r != nil {
+		way, where = way+": "+r.usage(), r.script.name+" on "+r.site.name
+		text = fmt.Sprintf("%v: %s", r, text)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.failures[way] == nil {
+		a.failures[way] = &failure{first: text, where: map[string]int{}}
+	}
+	a.failures[way].where[where]++
+}
+
+// String is one line for each way, with how often it came where.
+func (f *failure) String() string {
+	var where []string
+	for _, place := range slices.Sorted(maps.Keys(f.where)) {
+		where = append(where, fmt.Sprintf("%s %d x", place, f.where[place]))
+	}
+	return fmt.Sprintf("%s\n    the first: %s", strings.Join(where, ", "), f.first)
+}
+
+// sample is what this process holds while no call is made: bytes of live heap, without what the proxies keep for their
+// connections, and goroutines of the loader and go-redis.
+type sample struct{ heap, goroutines int64 }
+
+func (s sample) String() string {
+	return fmt.Sprintf("heap %.1f MiB, goroutines %d", float64(s.heap)/(1<<20), s.goroutines)
+}
+
+// What may be in use beyond what was at first.
+const (
+	heapSlack      = 8 << 20
+	goroutineSlack = 8
+	proxyBuffers   = 2 * 16 << 10 // of a connection
+)
+
+// heapGrew reports whether the heap is larger than it was at first, by more than a quarter and what comes and goes.
+func (s sample) heapGrew(first sample) bool { return s.heap > first.heap+first.heap/4+heapSlack }
+
+// measure compares what is in use with what was after the first faults.
+func (a *attack) measure(e *event) sample {
+	most := goroutineSlack + int(a.first.goroutines)
+	if e == nil {
+		most = len(Goroutines())
+	}
+	if stacks := MoreThan(most); stacks != nil {
+		a.failed("goroutines", nil, fmt.Sprintf("more than %d of them:\n%s", most, stacks))
+	}
+	var memory runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&memory)
+	now := sample{heap: int64(memory.HeapAlloc), goroutines: int64(len(Goroutines()))}
+	for _, s := range a.sites {
+		now.heap -= s.connections() * proxyBuffers
+	}
+	if e == nil {
+		a.first.goroutines = now.goroutines
+	}
+	if e == nil || e.number <= len(faults)/2 {
+		a.first.heap = max(a.first.heap, now.heap)
+	} else if now.heapGrew(a.first) {
+		a.failed("heap", nil, fmt.Sprintf("%v, after the first faults it was %v", now, a.first))
+	}
+	a.worst = sample{max(a.worst.heap, now.heap), max(a.worst.goroutines, now.goroutines)}
+	return now
+}
+
+// report prints what happened, fails the test for what was wrong, and reports whether most of it could be judged.
+func (a *attack) report() (judged bool) {
+	a.t.Helper()
+	a.t.Logf("calls under way while a fault happened to their server, on each site:\n%s", a.table())
+	a.t.Logf("seed %d: %d calls, %d hooks panicked, %d of these panics reached a caller", a.seed,
+		a.calls.Load(), a.panics.Load(), a.raised.Load())
+	a.t.Logf("audited: %d permits by what was charged, %d grants by their times; the outcome of %d permits was unknown",
+		a.audited.Load(), a.timed.Load(), a.unknown.Load())
+	a.t.Logf("%d slots used, %d permits given back, %d commands for many keys", a.used.Load(), a.returned.Load(),
+		a.many.Load())
+	a.t.Logf("in use at first: %v; at worst: %v; a server to which nothing happened answered %v late at worst",
+		a.first, a.worst, round(a.pulse.worst))
+	for _, missed := range a.missed() {
+		a.t.Errorf("seed %d: %s", a.seed, missed)
+	}
+	n, of := a.unjudged()
+	if n > 0 {
+		a.t.Logf("too slow a machine to judge when service is back: %d of %d faults and limiters", n, of)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, way := range slices.Sorted(maps.Keys(a.failures)) {
+		a.t.Errorf("seed %d: %s: %v", a.seed, way, a.failures[way])
+	}
+	return 2*n <= of
+}
+
+// missed says which faults met no call of a row. The short form is too short for all to.
+func (a *attack) missed() (missed []string) {
+	for i := range faults {
+		for k, r := range a.rows {
+			if a.full && a.met[i][k].Load() == 0 {
+				missed = append(missed, fmt.Sprintf("%s met no call of %v", faults[i].name, r))
+			}
+		}
+	}
+	return missed
+}
+
+// unjudged is how many pairs of a fault and a row have never been judged by the time until service was back, because
+// this machine was too slow for it, and of how many.
+func (a *attack) unjudged() (n, of int) {
+	for i := range faults {
+		for k := range a.rows {
+			if of++; a.judged[i][k].Load() == 0 {
+				n++
+			}
+		}
+	}
+	return n, of
+}
+
+// table has a column for each fault and a line for each kind of row: how many calls met the fault, on each site.
+func (a *attack) table() string {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	for _, f := range faults {
+		fmt.Fprint(w, "\t", f.name)
+	}
+	fmt.Fprintln(w)
+	for _, r := range a.rowsOf(a.sites[0]) {
+		fmt.Fprint(w, r.kind())
+		for i := range faults {
+			var values []string
+			for _, s := range a.sites {
+				values = append(values, fmt.Sprint(a.met[i][a.numberOf[a.sameOn(s, r)]].Load()))
+			}
+			fmt.Fprint(w, "\t", strings.Join(values, " / "))
+		}
+		fmt.Fprintln(w)
+	}
+	_ = w.Flush()
+	return b.String()
+}
+
+// sameOn is the row of another site that is of the same kind.
+func (a *attack) sameOn(s *site, r *row) *row {
+	return a.rows[slices.IndexFunc(a.rows, func(other *row) bool { return other.site == s && other.kind() == r.kind() })]
+}

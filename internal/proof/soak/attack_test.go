@@ -1,0 +1,368 @@
+//go:build unix
+
+package soak
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+var (
+	attackFor  = flag.Duration("attack", 0, "how long TestAttack runs; 0: each fault once, shortly, on a single server")
+	attackSeed = flag.Uint64("seed", 0, "what decides the faults; 0: another one every time")
+)
+
+// Of the long form; the short one hurries.
+const (
+	shortestFault = 300 * time.Millisecond
+	longestFault  = 2 * time.Second
+	faultPause    = 1500 * time.Millisecond // from the end of one fault to the begin of the next, at least
+
+	backWithin = time.Second // service is back so long after a fault
+	tooLong    = 10 * time.Second
+
+	// reconnectWithin is how long after the begin of a fault that lets new connections through service is back. Each
+	// stale connection of go-redis's pool costs one call its timeout, so one caller may lose several calls, one after
+	// another. It is mostly 2 to 4 s, with pools of 16 and timeouts of 1 s.
+	reconnectWithin = tooLong
+)
+
+// attack is the sites, those who call and what has come of it.
+type attack struct {
+	t     *testing.T
+	seed  uint64
+	full  bool
+	sites []*site
+	rows  []*row
+
+	goroutines int           // before there was a client
+	well       *redis.Client // of the server to which nothing happens
+	numberOf   map[*row]int
+	closers    []func() error
+	generation int          // of the ledgers; it changes while the gate is shut
+	gate       sync.RWMutex // callers are inside while they hold it for reading
+	pulse      *pulse
+
+	now        atomic.Pointer[event] // nil: no fault
+	last       atomic.Pointer[event] // the same, or the one before; nil: there has been none
+	starts     atomic.Pointer[chan struct{}]
+	panicking  atomic.Bool
+	cancelling atomic.Bool
+
+	calls, panics, raised atomic.Int64
+	audited, unknown      atomic.Int64     // permits that ledgers granted, and of which the outcome is unknown
+	timed                 atomic.Int64     // grants audited by their times
+	used, returned, many  atomic.Int64     // slots, permits given back, commands for many keys
+	met                   [][]atomic.Int64 // calls under way while a fault happened to their server: by fault and row
+	mu                    sync.Mutex
+	judged                [][]atomic.Int64    // how often service was judged by time: by fault and row
+	failures              map[string]*failure // by rule, fault and mode
+	first, worst          sample
+}
+
+// attempts is how often an attack is begun where the machine was too slow to judge it.
+const attempts = 3
+
+// TestAttack attacks all limiters with all faults.
+func TestAttack(t *testing.T) {
+	for attempt := range attempts {
+		judged := false
+		t.Run(fmt.Sprint(attempt+1), func(t *testing.T) { judged = attackOnce(t) })
+		if judged || t.Failed() {
+			return
+		}
+	}
+	t.Errorf("too slow a machine to judge when service is back, %d times", attempts)
+}
+
+// attackOnce reports whether most of it could be judged.
+func attackOnce(t *testing.T) bool {
+	a := newAttack(t)
+	t.Logf("seed %d: %d limiters and modes, %d callers", a.seed, len(a.rows), workersARow*len(a.rows))
+	ctx, stop := context.WithCancel(context.Background())
+	var workers sync.WaitGroup
+	for heart := range hearts {
+		workers.Go(func() { a.pulse.run(ctx, a.well, heart) })
+	}
+	for i, r := range a.rows {
+		for k := range workersARow {
+			w := &worker{row: r, attack: a, random: rand.New(rand.NewPCG(a.seed, uint64(workersARow*i+k)))}
+			workers.Go(func() { w.work(ctx) })
+		}
+	}
+	a.injectAll(t)
+	stop()
+	workers.Wait()
+	a.close()
+	a.nothingIsLeft()
+	a.sites[0].everythingExpires(t)
+	return a.report()
+}
+
+// nothingIsLeft fails the attack if goroutines outlive the clients.
+func (a *attack) nothingIsLeft() {
+	if stacks := LeftOver(); stacks != nil {
+		a.failed("goroutines", nil, fmt.Sprintf("left over when all clients are closed:\n%s", stacks))
+		return
+	}
+	for deadline := time.Now().Add(tooLong); runtime.NumGoroutine() > a.goroutines; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			a.failed("goroutines", nil, fmt.Sprintf("%d at the end, %d at first", runtime.NumGoroutine(), a.goroutines))
+			return
+		}
+	}
+}
+
+// newAttack starts the servers and makes all rows.
+func newAttack(t *testing.T) *attack {
+	t.Helper()
+	a := &attack{
+		t: t, seed: *attackSeed, full: *attackFor > 0, numberOf: map[*row]int{},
+		failures: map[string]*failure{},
+	}
+	if a.seed == 0 {
+		a.seed = 1 + rand.Uint64N(1_000_000)
+	}
+	a.sites = []*site{newSingle(t)}
+	if a.full {
+		a.sites = append(a.sites, newCluster(t))
+	}
+	a.pulse, a.well = newPulse(t)
+	a.closing(a.well.Close)
+	a.goroutines = runtime.NumGoroutine()
+	for i, s := range a.sites {
+		for _, r := range newRows(t, a, s, int(a.seed)+i) {
+			a.numberOf[r] = len(a.rows)
+			a.rows = append(a.rows, r)
+		}
+		must(t, s.honest.Preload(context.Background()))
+	}
+	for range faults {
+		a.met = append(a.met, make([]atomic.Int64, len(a.rows)))
+		a.judged = append(a.judged, make([]atomic.Int64, len(a.rows)))
+	}
+	a.starts.Store(new(make(chan struct{})))
+	return a
+}
+
+// closing has something closed when all calls have ended: first what was made last.
+func (a *attack) closing(end func() error) { a.closers = append(a.closers, end) }
+
+func (a *attack) close() {
+	for i := len(a.closers) - 1; i >= 0; i-- {
+		if err := a.closers[i](); err != nil {
+			a.t.Errorf("seed %d: closing: %v", a.seed, err)
+		}
+	}
+}
+
+// injectAll injects every fault in random order, again and again until the time is up, and audits after each.
+func (a *attack) injectAll(t *testing.T) {
+	a.quiet(t, nil)
+	if a.full {
+		time.Sleep(faultPause)
+	}
+	begun := time.Now()
+	for e := range a.events() {
+		if e.number > len(faults) && time.Since(begun) >= *attackFor {
+			return
+		}
+		a.inject(t, e)
+	}
+}
+
+// events are what the seed has happen, without end: all faults in random order, again and again.
+func (a *attack) events() iter.Seq[*event] {
+	return func(yield func(*event) bool) {
+		random := rand.New(rand.NewPCG(a.seed, 1<<63))
+		for number := 1; ; {
+			for _, i := range random.Perm(len(faults)) {
+				if !yield(a.event(random, i, number)) {
+					return
+				}
+				number++
+			}
+		}
+	}
+}
+
+// event makes up when and where a fault happens. In a cluster it is one server or all.
+func (a *attack) event(random *rand.Rand, index, number int) *event {
+	e := &event{fault: faults[index], index: index, number: number, sites: a.sites, victims: map[*site]uint{}}
+	e.random = rand.New(rand.NewPCG(random.Uint64(), 0))
+	e.lasts = shortestFault + upTo(e.random, longestFault-shortestFault)
+	if !a.full {
+		e.lasts = shortestFault / 2
+	}
+	everywhere, one := e.random.IntN(2) == 0, e.random.IntN(3)
+	for _, s := range a.sites {
+		e.victims[s] = 1<<len(s.servers) - 1
+		if !everywhere && !e.inside && s.cluster {
+			e.victims[s] = 1 << one
+		}
+	}
+	return e
+}
+
+// inject has a fault happen, sees service come back and audits what was granted.
+func (a *attack) inject(t *testing.T, e *event) {
+	t.Helper()
+	e.begun = time.Now()
+	a.begin(e)
+	e.begin(a, e)
+	a.strike()
+	time.Sleep(e.lasts)
+	a.awaitMet(e)
+	reconnect := &check{attack: a, event: e, rule: "reconnect", since: e.begun, within: reconnectWithin}
+	if e.reconnects {
+		reconnect.start()
+	}
+	reconnect.await(2 * tooLong)
+	e.end(a, e)
+	e.ended.Store(time.Now().UnixNano())
+	a.now.Store(nil)
+	service := &check{attack: a, event: e, rule: "service", since: a.endOf(e), within: backWithin + e.late}
+	service.start()
+	if !service.await(2*tooLong) || !reconnect.await(tooLong) {
+		a.stuck(t)
+	}
+	if a.full {
+		time.Sleep(faultPause - min(faultPause, time.Since(a.endOf(e))) - faultPause/4)
+	}
+	e.served.Store(time.Now().UnixNano())
+	s := a.quiet(t, e)
+	t.Logf("%3d %-26s %v on %s: back after %v at worst%s; %v", e.number, e.name, round(e.lasts), a.where(e),
+		round(service.slowest), reconnect, s)
+}
+
+// awaitMet has a fault last until it has met a call of every row, but not for ever: report says what was missed.
+func (a *attack) awaitMet(e *event) {
+	met := func() bool {
+		return !slices.ContainsFunc(a.rows, func(r *row) bool { return a.met[e.index][a.numberOf[r]].Load() == 0 })
+	}
+	for until := e.begun.Add(2 * longestFault); a.full && !met() && time.Now().Before(until); {
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// begin makes the fault known before it happens: calls that it hits are counted as such.
+func (a *attack) begin(e *event) {
+	a.last.Store(e)
+	a.now.Store(e)
+}
+
+// strike wakes the workers that rest.
+func (a *attack) strike() {
+	next := make(chan struct{})
+	close(*a.starts.Swap(&next))
+}
+
+// began is closed when the next fault has begun.
+func (a *attack) began() <-chan struct{} { return *a.starts.Load() }
+
+func (a *attack) endOf(e *event) time.Time { return time.Unix(0, e.ended.Load()) }
+
+// calmAfter reports whether a fault no longer had effects at a time: service must be back by then, and it was seen.
+// That it comes back in time is judged by itself. Before the first fault the clients are making their connections.
+func (a *attack) calmAfter(e *event, at time.Time) bool {
+	return e != nil && e.served.Load() != 0 && at.UnixNano() > e.served.Load() && at.Sub(a.endOf(e)) > backWithin+e.late
+}
+
+// where says which servers an event happens to.
+func (a *attack) where(e *event) string {
+	if !a.full || e.inside {
+		return "all"
+	}
+	cluster := a.sites[1]
+	for i := range cluster.servers {
+		if e.victims[cluster] == 1<<i {
+			return fmt.Sprint("master ", i+1)
+		}
+	}
+	return "all"
+}
+
+// quiet shuts the gate, audits what was granted until then, measures what is in use, and lets the callers go on.
+func (a *attack) quiet(t *testing.T, e *event) sample {
+	t.Helper()
+	if !endsWithin(tooLong, a.gate.Lock) { // no caller enters from now on
+		a.stuck(t)
+	}
+	defer a.gate.Unlock()
+	if e != nil {
+		a.settle()
+	}
+	for _, s := range a.sites {
+		rows := a.rowsOf(s)
+		if len(rows) == 0 {
+			continue
+		}
+		if e != nil {
+			closeLedgers(t, a, rows, a.generation)
+		}
+		openLedgers(t, rows, a.generation+1)
+	}
+	for _, r := range a.rows {
+		r.auditTight(a)
+	}
+	a.generation++
+	return a.measure(e)
+}
+
+// flushFor is how long returns in the background are waited for.
+const flushFor = 200 * time.Millisecond
+
+// settle has all slots released, and what an All gives back in the background given back. It does not wait for long: a
+// reply that never comes would take half a minute.
+func (a *attack) settle() {
+	var settling sync.WaitGroup
+	for _, r := range a.rows {
+		close(r.drop)
+		settling.Go(func() {
+			r.held.Wait()
+			if r.mode.how == inAll {
+				ctx, cancel := context.WithTimeout(context.Background(), flushFor)
+				defer cancel()
+				r.late = r.limits.Flush(ctx) != nil
+			}
+		})
+	}
+	settling.Wait()
+}
+
+// stuck ends the attack for calls that do not end.
+func (a *attack) stuck(t *testing.T) {
+	t.Helper()
+	stacks := bytes.Join(Goroutines(), []byte("\n\n"))
+	t.Errorf("seed %d: calls have not ended %v after the fault:\n%s", a.seed, tooLong, stacks)
+	a.report()
+	t.FailNow()
+}
+
+func (a *attack) rowsOf(s *site) (rows []*row) {
+	for _, r := range a.rows {
+		if r.site == s {
+			rows = append(rows, r)
+		}
+	}
+	return rows
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

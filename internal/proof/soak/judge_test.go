@@ -1,0 +1,275 @@
+//go:build unix
+
+package soak
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sluice-redis/sluice/loader"
+)
+
+// What follows tests the judges themselves: each rule sees what it is for, and nothing else.
+
+// court is an attack without servers or callers: one row on one site, and no fault yet.
+func court(m *mode) (*attack, *row) {
+	s := &site{name: "single", subjects: [][]string{{"a", "b"}}}
+	r := &row{site: s, script: scripts[0], mode: m, books: make([]book, 1)}
+	a := &attack{
+		sites: []*site{s}, rows: []*row{r}, numberOf: map[*row]int{r: 0}, failures: map[string]*failure{},
+		full: true, pulse: &pulse{},
+	}
+	for range faults {
+		a.met = append(a.met, make([]atomic.Int64, 1))
+		a.judged = append(a.judged, make([]atomic.Int64, 1))
+	}
+	return a, r
+}
+
+// modeOf is the mode of that name.
+func modeOf(name string) *mode {
+	return modes[slices.IndexFunc(modes, func(m *mode) bool { return m.name == name })]
+}
+
+// broken are the rules by which something has failed.
+func (a *attack) broken() string {
+	var rules []string
+	for way := range a.failures {
+		rule, _, _ := strings.Cut(way, ":")
+		rules = append(rules, rule)
+	}
+	slices.Sort(rules)
+	return strings.Join(rules, " ")
+}
+
+func TestJudge(t *testing.T) {
+	const long = 10 * time.Second
+	lost := &loader.OutcomeUnknownError{Err: errors.New("EOF")}
+	canceled := fmt.Errorf("loader: %w", context.Canceled)
+	refused := fmt.Errorf("loader: %w", &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED})
+	plain, hasty := question{cancel: never}, question{cancel: never, deadline: 1}
+	patient := question{cancel: never, deadline: 3 * time.Second, ledger: true}
+	for name, test := range map[string]struct {
+		mode     string
+		question question
+		took     time.Duration
+		err      error
+		panicked any
+		calm     bool
+		want     string
+	}{
+		"answered":                  {mode: "plain", question: plain},
+		"at its bound":              {mode: "plain", question: plain, took: time.Second, err: lost},
+		"beyond its bound":          {mode: "plain", question: plain, took: defaultBound + slack + 1, want: "bound"},
+		"beyond that of a policy":   {mode: "FailOpen", question: plain, took: policyBound + slack + 1, want: "bound"},
+		"beyond its Timeout":        {mode: "Timeout 200ms", question: plain, took: time.Second, want: "bound"},
+		"beyond its deadline":       {mode: "plain", question: hasty, took: slack + 2, want: "bound"},
+		"cancelled":                 {mode: "plain", question: question{cancel: 1}, err: canceled},
+		"after it was cancelled":    {mode: "plain", question: question{cancel: 1}, took: slack + 2, want: "bound"},
+		"cancelled by no caller":    {mode: "plain", question: plain, err: canceled, want: "error"},
+		"an error of no kind":       {mode: "plain", question: plain, err: errors.New("what?"), want: "error"},
+		"the breaker":               {mode: breakerMode, question: plain, err: loader.ErrBreakerOpen},
+		"it is open in calm":        {mode: "plain", question: plain, err: loader.ErrBreakerOpen, calm: true, want: "calm"},
+		"lost":                      {mode: "plain", question: plain, err: lost},
+		"lost while all was well":   {mode: "plain", question: plain, err: lost, calm: true, want: "calm"},
+		"late while all was well":   {mode: "plain", question: hasty, err: lost, calm: true},
+		"a Wait that is lost":       {mode: "Wait", question: patient, err: lost},
+		"a Wait that gives up":      {mode: "Wait", question: patient, err: refused, want: "Wait"},
+		"a Wait at its deadline":    {mode: "Wait", question: patient, took: 3 * time.Second, err: refused},
+		"a Wait that is denied":     {mode: "Wait", question: patient, err: &loader.WaitError{}, want: "Wait"},
+		"a Wait that is used up":    {mode: "Wait", question: hasty, err: &loader.WaitError{}},
+		"a panic of a hook":         {mode: "plain", question: plain, panicked: planted{"here"}},
+		"a hook's panic, none due":  {mode: "plain", question: plain, panicked: planted{"here"}, calm: true, want: "panic"},
+		"a panic of the loader":     {mode: "plain", question: plain, panicked: "nil map", want: "panic"},
+		"a panic, and far too late": {mode: "plain", question: plain, took: long, panicked: planted{"here"}, want: "bound"},
+		"a slot that came late":     {mode: "Acquire", question: patient, took: slotTTL, err: &loader.SlotLostError{}},
+		"a slot lost at once":       {mode: "Acquire", question: patient, err: &loader.SlotLostError{}, want: "Wait error"},
+		"a WaitError of an Allow":   {mode: "plain", question: plain, err: &loader.WaitError{}, want: "error"},
+	} {
+		a, r := court(modeOf(test.mode))
+		begun := time.Now()
+		c := &called{
+			worker: &worker{row: r, attack: a}, question: test.question, calm: test.calm,
+			begun: begun, ended: begun.Add(test.took),
+			answers: []answer{{permits: 1, err: test.err}}, panicked: test.panicked,
+		}
+		if test.panicked != nil && !test.calm {
+			c.event = &event{fault: faults[0], victims: map[*site]uint{r.site: 1}}
+		}
+		if c.judge(); a.broken() != test.want {
+			t.Errorf("%s: fails by %q, want %q", name, a.broken(), test.want)
+		}
+	}
+}
+
+// An error about a server that is well fails while another one is not, and one about that one does not.
+func TestJudgeNeighbour(t *testing.T) {
+	lost := &loader.OutcomeUnknownError{Err: errors.New("EOF")}
+	for server, want := range []string{"", "neighbour"} {
+		a, r := court(modeOf("plain"))
+		r.books = make([]book, 2)
+		begun := time.Now()
+		c := &called{
+			worker: &worker{row: r, attack: a}, question: question{cancel: never}, begun: begun.Add(1), ended: begun.Add(2),
+			event:   &event{fault: faults[0], victims: map[*site]uint{r.site: 1}, begun: begun},
+			answers: []answer{{place: place{server: server}, permits: 1, err: lost}},
+		}
+		if c.judge(); a.broken() != want {
+			t.Errorf("server %d: fails by %q, want %q", server, a.broken(), want)
+		}
+		if met := a.met[0][0].Load(); met != int64(1-server) {
+			t.Errorf("server %d: the fault met %d calls", server, met)
+		}
+	}
+}
+
+// Too little charged is wrong, and too much beyond what is unknown.
+func TestWrongCharge(t *testing.T) {
+	for _, test := range []struct {
+		mode                      string
+		charged, granted, unknown int64
+		wrong                     bool
+	}{
+		{"plain", 5, 5, 0, false},
+		{"plain", 4, 5, 0, true},
+		{"plain", 4, 5, 3, true},
+		{"plain", 8, 5, 3, false},
+		{"plain", 9, 5, 3, true},
+	} {
+		_, r := court(modeOf(test.mode))
+		if wrong := r.wrongCharge(test.charged, test.granted, test.unknown); (wrong != "") != test.wrong {
+			t.Errorf("%+v: %q", test, wrong)
+		}
+	}
+}
+
+// Grants within a window of the limit pass, one more fails, and what is long ago is forgotten.
+func TestAuditTight(t *testing.T) {
+	for extra, want := range []string{"", "limit"} {
+		a, r := court(modeOf("plain"))
+		now, b := time.Now(), &r.books[0]
+		for range tightLimit.Permits + int64(extra) {
+			b.grants = append(b.grants, Grant{At: now, Permits: 1})
+		}
+		b.spent = []Spent{{From: now.Add(-2 * auditOverlap), To: now.Add(-auditOverlap), Permits: 1}}
+		if r.auditTight(a); a.broken() != want {
+			t.Errorf("%d more: fails by %q, want %q", extra, a.broken(), want)
+		}
+		if len(b.spent) != 0 || len(b.grants) == 0 {
+			t.Errorf("%d and %d are kept", len(b.grants), len(b.spent))
+		}
+	}
+}
+
+// As many slots as there are may be held at once, one more fails, and those of before are forgotten.
+func TestAuditSlots(t *testing.T) {
+	for extra, want := range []string{"", "slots"} {
+		a, r := court(modeOf("TryAcquire"))
+		now := time.Now()
+		for range slotLimit + extra {
+			r.books[0].released(Use{From: now, To: now.Add(time.Second)}, false, true)
+		}
+		r.books[0].released(Use{From: now, To: now.Add(time.Second)}, true, false) // of the ledger
+		if r.auditTight(a); a.broken() != want {
+			t.Errorf("%d more: fails by %q, want %q", extra, a.broken(), want)
+		}
+		if b := &r.books[0]; b.unknown != 1 || len(b.uses) != 0 {
+			t.Errorf("%d leases may be left, %d uses are kept", b.unknown, len(b.uses))
+		}
+	}
+}
+
+// What an answer adds to the permits that were granted, and to those of which the outcome is unknown.
+func TestWrite(t *testing.T) {
+	refused := fmt.Errorf("loader: %w", &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED})
+	lost := &loader.OutcomeUnknownError{Err: errors.New("EOF")}
+	granted := loader.Decision{Granted: true}
+	for _, test := range []struct {
+		mode             string
+		answer           answer
+		granted, unknown int64
+	}{
+		{"GiveBack", answer{permits: 2, decided: granted}, 2, 0},
+		{"GiveBack", answer{permits: 0, decided: granted}, 0, 0}, // given back
+		{"GiveBack", answer{permits: 2, decided: granted, err: lost}, 0, 2},
+		{"GiveBack", answer{permits: 2, decided: granted, err: refused}, 2, 0},
+		{"GiveBack", answer{permits: 2, decided: granted, unsure: true}, 0, 2},
+		{"GiveBack", answer{permits: 2, err: lost}, 0, 2},
+		{"All", answer{permits: 2}, 0, 0}, // denied by another
+		{"All", answer{permits: 2, err: refused}, 0, 0},
+		{"All", answer{permits: 2, decided: granted}, 2, 0},
+		{"Acquire", answer{permits: 1, err: refused}, 0, 1},
+		{"Acquire", answer{permits: 1, slot: &loader.Slot{}}, 0, 0},
+	} {
+		a, r := court(modeOf(test.mode))
+		r.script = r.mode.scripts[0]
+		c := &called{worker: &worker{row: r, attack: a}}
+		test.answer.ledger = true
+		c.write(&test.answer)
+		if b := &r.books[0]; b.granted != test.granted || b.unknown != test.unknown {
+			t.Errorf("%s, %+v: %d and %d, want %d and %d", test.mode, test.answer, b.granted, b.unknown, test.granted,
+				test.unknown)
+		}
+	}
+}
+
+// A fault that met no call of a row is missed, and so is one that was never judged.
+func TestMissed(t *testing.T) {
+	a, _ := court(modeOf("plain"))
+	if missed := a.missed(); len(missed) != len(faults) {
+		t.Errorf("missed %q", missed)
+	}
+	if n, of := a.unjudged(); n != len(faults) || of != len(faults) {
+		t.Errorf("%d of %d are not judged", n, of)
+	}
+	for i := range faults {
+		a.met[i][0].Add(1)
+		a.judged[i][0].Add(1)
+	}
+	if missed := a.missed(); missed != nil {
+		t.Errorf("missed %q", missed)
+	}
+	if n, _ := a.unjudged(); n != 0 {
+		t.Errorf("%d are not judged", n)
+	}
+}
+
+// The same seed makes up the same faults, another one others.
+func TestSeed(t *testing.T) {
+	if a, b := eventsOf(7), eventsOf(7); a != b {
+		t.Errorf("seed 7: %s\nand then: %s", a, b)
+	}
+	if eventsOf(7) == eventsOf(8) {
+		t.Error("seeds 7 and 8 are alike")
+	}
+}
+
+// eventsOf is what a seed has happen first.
+func eventsOf(seed uint64) string {
+	a, _ := court(modeOf("plain"))
+	a.seed = seed
+	var b strings.Builder
+	for e := range a.events() {
+		if e.number > 20 {
+			return b.String()
+		}
+		fmt.Fprintln(&b, e.name, e.lasts, e.victims[a.sites[0]], e.random.Int())
+	}
+	return ""
+}
+
+// A heap that comes and goes is not one that grows.
+func TestHeapGrew(t *testing.T) {
+	first := sample{heap: 20 << 20}
+	if (sample{heap: 30 << 20}).heapGrew(first) || !(sample{heap: 40 << 20}).heapGrew(first) {
+		t.Error("20 MiB may become 30, and not 40")
+	}
+}

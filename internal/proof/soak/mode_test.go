@@ -1,0 +1,222 @@
+//go:build unix
+
+package soak
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"slices"
+	"time"
+
+	"github.com/sluice-redis/sluice/loader"
+)
+
+// limits is what makes limiters.
+type limits = loader.Loader
+
+// The limits of a row's limiters: one that is soon used up and is audited by the times of its grants, and one
+// that is never used up.
+var (
+	tightLimit = loader.Limit{Permits: 4, Window: time.Second}
+	spareLimit = loader.Limit{Permits: 1000, Window: time.Second}
+)
+
+// day is longer than any attack: nothing that a ledger was charged comes free meanwhile.
+const day = 24 * time.Hour
+
+// script is one kind of limiter.
+type script struct {
+	name    string
+	make    makeLimiter
+	tight   loader.Limit                                               // zero: tightLimit
+	ledger  loader.Limit                                               // of the limiter whose charges are counted
+	charged func(limit loader.Limit, first, now loader.Decision) int64 // since the first decision
+	extra   func([]Grant, loader.Limit) int64
+	extraOf func([]Spent, loader.Limit) int64
+
+	slots bool // what is granted is held for a while
+
+	// repeats says that a grant may have been made at another time than the reply says: the first of two calls with
+	// one id was granted, and its reply lost.
+	repeats bool
+}
+
+// tightLimit is the limit of the limiter that is soon used up.
+func (s *script) tightLimit() loader.Limit { return cmp.Or(s.tight, tightLimit) }
+
+var scripts = []*script{
+	{
+		name: "list_log", ledger: loader.Limit{Permits: 1_000_000, Window: day}, charged: byRemaining,
+		extra: ExtraInLog, extraOf: ExtraInLogOf, make: limiterBy((*limits).ListLog),
+	},
+	{
+		name: "zset_log", ledger: loader.Limit{Permits: 10_000, Window: day}, charged: byRemaining,
+		extra: ExtraInLog, extraOf: ExtraInLogOf, make: limiterBy((*limits).ZSetLog), repeats: true,
+	},
+	{
+		name: "gcra", ledger: loader.Limit{Permits: 100, Window: day, Burst: 1_000_000}, charged: byReset,
+		extra: ExtraInBucket, extraOf: ExtraInBucketOf, make: limiterBy((*limits).GCRA),
+	},
+	{
+		name: "token_bucket", ledger: loader.Limit{Permits: 1_000_000, Window: day}, charged: byRemaining,
+		extra: ExtraInLog, extraOf: ExtraInLogOf, make: limiterBy((*limits).TokenBucket),
+	},
+	sliceRing,
+}
+
+// makeLimiter makes a limiter of one script.
+type makeLimiter func(l *limits, name string, limit loader.Limit, opts ...loader.LimiterOption) loader.Limiter
+
+func limiterBy[L loader.Limiter](
+	method func(*limits, string, loader.Limit, ...loader.LimiterOption) L,
+) makeLimiter {
+	return func(l *limits, name string, limit loader.Limit, opts ...loader.LimiterOption) loader.Limiter {
+		return method(l, name, limit, opts...)
+	}
+}
+
+var sliceRing = &script{
+	name: "slice_ring", ledger: loader.Limit{Permits: 1_000_000_000, Window: day}, charged: byRemaining,
+	extra: ExtraInLog, extraOf: ExtraInLogOf,
+	make: func(l *limits, name string, limit loader.Limit, opts ...loader.LimiterOption) loader.Limiter {
+		return l.SliceRing(name, []loader.Limit{limit}, opts...)
+	},
+}
+
+var budget = &script{
+	name: "budget", ledger: sliceRing.ledger, charged: byRemaining,
+	extra: ExtraInLog, extraOf: ExtraInLogOf, repeats: true,
+	make: func(l *limits, name string, limit loader.Limit, opts ...loader.LimiterOption) loader.Limiter {
+		windows := []loader.Limit{limit}
+		return reserver{l.SliceRing(name, windows, opts...), l.Budget(name, windows)}
+	},
+}
+
+// reserver is a Budget in the shape of a limiter, with another id for each call. Its SliceRing sees the same counts.
+type reserver struct {
+	loader.SliceRing
+	budget loader.Budget
+}
+
+func (r reserver) AllowN(ctx context.Context, subject string, n int64) (loader.Decision, error) {
+	return r.budget.Reserve(ctx, subject, rand.Text(), n)
+}
+
+// unwrapped is a limiter as a Batch takes it: of a reserver its SliceRing.
+func unwrapped(limiter loader.Limiter) loader.Limiter {
+	if r, ok := limiter.(reserver); ok {
+		return r.SliceRing
+	}
+	return limiter
+}
+
+// byRemaining is how many permits a limiter has charged that forgets none.
+func byRemaining(_ loader.Limit, first, now loader.Decision) int64 {
+	return first.Remaining - now.Remaining
+}
+
+// byReset is how many permits a GCRA has charged: each moves the time at which it is full again by one interval. The
+// first decision found it full.
+func byReset(limit loader.Limit, first, now loader.Decision) int64 {
+	full := now.Now.Add(now.ResetAfter)
+	interval := limit.Window / time.Duration(limit.Permits)
+	return int64((full.Sub(first.Now)+interval/2)/interval) - 1
+}
+
+// named are the scripts of these names.
+func named(names ...string) (found []*script) {
+	for _, s := range scripts {
+		if slices.Contains(names, s.name) {
+			found = append(found, s)
+		}
+	}
+	return found
+}
+
+// mode is one way to use limiters.
+type mode struct {
+	name    string
+	scripts []*script
+	options []loader.Option
+	limiter []loader.LimiterOption
+	kind    int // of client; anyKind: they take turns
+	how     how
+
+	bound    time.Duration // of a call without a deadline
+	observed bool          // with an Observer and a Logger
+}
+
+// how is the way in which a mode asks.
+type how int
+
+const (
+	direct how = iota
+	inBatch
+	waiting
+	inMany     // in a Batch about several subjects of a server, which one command asks about
+	inAll      // beside another limiter, all or none
+	givingBack // and every second grant is given back
+)
+
+// keysAServer is how many subjects of each server a mode asks about.
+func (m *mode) keysAServer() int {
+	if m.how == inMany {
+		return manyKeys
+	}
+	return 1
+}
+
+// manyKeys is more than the loader sends one by one.
+const manyKeys = 5
+
+const anyKind = -1
+
+// The bounds of calls that have neither a deadline nor a Timeout.
+const (
+	defaultBound = time.Second
+	policyBound  = 100 * time.Millisecond
+)
+
+var modes = []*mode{
+	{name: "plain", scripts: scripts, kind: anyKind, bound: defaultBound, observed: true},
+	{
+		name: "Timeout 200ms", scripts: scripts, kind: 2, bound: 200 * time.Millisecond,
+		options: []loader.Option{loader.Timeout(200 * time.Millisecond)},
+	},
+	{
+		name: "FailOpen", scripts: scripts, kind: anyKind, bound: policyBound,
+		limiter: []loader.LimiterOption{loader.FailOpen()},
+	},
+	{
+		name: "FailLocal", scripts: scripts, kind: anyKind, bound: policyBound,
+		limiter: []loader.LimiterOption{loader.FailLocal(0.5)},
+	},
+	{
+		name: breakerMode, scripts: scripts, kind: anyKind, bound: 300 * time.Millisecond, observed: true,
+		options: []loader.Option{loader.Breaker(5, 200*time.Millisecond), loader.Timeout(300 * time.Millisecond)},
+		limiter: []loader.LimiterOption{loader.RememberDenials(1000)},
+	},
+	{name: "Batch", scripts: scripts, kind: anyKind, bound: defaultBound, how: inBatch, observed: true},
+	{name: "Wait", scripts: scripts, kind: anyKind, how: waiting, observed: true},
+	{name: "Reserve", scripts: []*script{budget}, kind: anyKind, bound: defaultBound, observed: true},
+	{name: "Many", scripts: named("gcra", "list_log"), kind: anyKind, bound: defaultBound, how: inMany, observed: true},
+	{name: "All", scripts: returning, kind: anyKind, bound: defaultBound, how: inAll, observed: true},
+	{name: "GiveBack", scripts: returning, kind: anyKind, bound: 2 * defaultBound, how: givingBack, observed: true},
+	{name: "TryAcquire", scripts: []*script{slots}, kind: anyKind, bound: defaultBound, observed: true},
+	{name: "Acquire", scripts: []*script{slots}, kind: anyKind, how: waiting, observed: true},
+}
+
+// returning are the scripts that take permits back.
+var returning = named("list_log", "zset_log", "slice_ring")
+
+// patience is how long a caller waits for an answer.
+func (m *mode) patience() time.Duration {
+	if m.how == waiting {
+		return defaultBound
+	}
+	return m.bound
+}
+
+// breakerMode is the mode in which calls may end because a breaker is open.
+const breakerMode = "Breaker, RememberDenials"

@@ -1,0 +1,123 @@
+//go:build unix
+
+package soak
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/sluice-redis/sluice/internal/proof/redistest"
+)
+
+// pulse tells how slow the machine is: how late a few callers are answered by a server to which nothing happens, behind
+// a proxy that passes everything on. They are several because a processor that is taken from this process holds up only
+// those goroutines that are on it.
+type pulse struct {
+	mu      sync.Mutex
+	beats   []beat // the newest last
+	pending [hearts]time.Time
+	worst   time.Duration
+}
+
+// beat is one call, and how much later than due it was answered.
+type beat struct {
+	due time.Time
+	lag time.Duration
+}
+
+const (
+	hearts     = 8
+	beatEvery  = 50 * time.Millisecond
+	beatsKept  = 4000
+	lagsALate  = 5 // by how many lags a call may be late
+	lagsACall  = 4 // how many fit into the bound of a call that has to be answered
+	beatIsLost = 30 * time.Second
+)
+
+// newPulse starts a server for it.
+func newPulse(t *testing.T) (*pulse, *redis.Client) {
+	t.Helper()
+	proxy := redistest.StartProxy(t, redistest.Start(t).Addr)
+	return &pulse{}, (&redistest.Server{Addr: proxy.Addr}).Client(t)
+}
+
+// run beats with one of its hearts until the context ends.
+func (p *pulse) run(ctx context.Context, rdb *redis.Client, heart int) {
+	for ctx.Err() == nil {
+		due := time.Now().Add(beatEvery)
+		p.begin(heart, due)
+		time.Sleep(beatEvery)
+		bounded, cancel := context.WithTimeout(ctx, beatIsLost)
+		_ = rdb.Ping(bounded).Err()
+		cancel()
+		p.end(beat{due, time.Since(due)})
+	}
+}
+
+func (p *pulse) begin(heart int, due time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.pending[heart] = due
+}
+
+func (p *pulse) end(b beat) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.worst = max(p.worst, b.lag)
+	if len(p.beats) == beatsKept {
+		p.beats = append(p.beats[:0], p.beats[beatsKept/2:]...)
+	}
+	p.beats = append(p.beats, b)
+}
+
+// lag returns the worst delay since a time.
+func (p *pulse) lag(since time.Time) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	worst := time.Duration(0)
+	for _, due := range p.pending {
+		if !due.IsZero() {
+			worst = max(worst, time.Since(due))
+		}
+	}
+	for i := len(p.beats) - 1; i >= 0 && !p.beats[i].due.Add(p.beats[i].lag).Before(since); i-- {
+		worst = max(worst, p.beats[i].lag)
+	}
+	return worst
+}
+
+// allowance is by how much more a call may be late that began then.
+func (p *pulse) allowance(since time.Time) time.Duration { return lagsALate * p.lag(since) }
+
+// judges reports whether a call since a time could be answered within its bound at all.
+func (p *pulse) judges(bound time.Duration, since time.Time) bool {
+	return lagsACall*p.lag(since) < bound
+}
+
+// A beat that is late is seen by those who were there meanwhile, and so is one that has not come yet.
+func TestPulse(t *testing.T) {
+	now := time.Now()
+	p := &pulse{}
+	p.end(beat{now.Add(-4 * time.Second), time.Second})
+	p.end(beat{now.Add(-2 * time.Second), time.Millisecond})
+	for since, want := range map[time.Duration]time.Duration{
+		-5 * time.Second: time.Second, -3500 * time.Millisecond: time.Second,
+		-2500 * time.Millisecond: time.Millisecond, 0: 0,
+	} {
+		if got := p.lag(now.Add(since)); got != want {
+			t.Errorf("since %v: %v, want %v", since, got, want)
+		}
+	}
+	if p.begin(hearts-1, now.Add(-time.Minute)); p.lag(now) < time.Minute {
+		t.Errorf("one that does not come: %v", p.lag(now))
+	}
+	for range 2 * beatsKept {
+		p.end(beat{now, time.Second})
+	}
+	if len(p.beats) > beatsKept {
+		t.Errorf("%d are kept", len(p.beats))
+	}
+}

@@ -1,0 +1,72 @@
+//go:build unix
+
+package soak
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync/atomic"
+
+	"github.com/sluice-redis/sluice/loader"
+)
+
+// giveBack asks for permits, and gives every second grant back.
+func (a *answer) giveBack(ctx context.Context) {
+	a.decided, a.err = a.limiter.AllowN(ctx, a.subject, a.permits)
+	if a.err != nil || !a.decided.Granted || rand.IntN(2) == 0 {
+		return
+	}
+	returner, _ := a.limiter.(loader.Returner) // the mode has no others
+	var returned int64
+	if returned, a.err = returner.GiveBack(ctx, a.subject, a.decided, a.permits); a.err != nil {
+		return
+	}
+	_, repeated := a.limiter.(loader.ZSetLog)
+	a.unsure = repeated && returned < a.permits // the first of two calls may have given back, and its reply was lost
+	if a.ledger && !a.unsure && returned < a.permits {
+		a.err = errNotReturned
+	}
+	if !a.unsure {
+		a.permits -= returned
+	}
+}
+
+// errNotReturned is of no kind that a fault explains: a ledger forgets nothing.
+var errNotReturned = errors.New("permits of a grant were not given back")
+
+// askAll asks all or none.
+func askAll(ctx context.Context, l *limits, answers []answer) {
+	all := l.All()
+	for _, a := range answers {
+		all.AllowN(unwrapped(a.limiter).(loader.Returner), a.subject, a.permits)
+	}
+	d, err := all.Do(ctx)
+	for i := range answers {
+		if answers[i].err = err; d.Granted {
+			answers[i].decided = d.Parts[i].Decision
+		}
+	}
+}
+
+// watched is what an Observer tells about returns.
+type watched struct {
+	limiter string
+	returns *atomic.Int64
+}
+
+type watchedKey struct{}
+
+// watchReturns makes the context of an All: of the permits that its ledger is to get back in the background, those
+// that it may not have got are counted.
+func (w *worker) watchReturns(ctx context.Context, a *answer) context.Context {
+	of := watched{w.limiterName("ledger"), w.book(a.place).returns}
+	return context.WithValue(ctx, watchedKey{}, of)
+}
+
+// noteReturn counts the permits of a return.
+func noteReturn(ctx context.Context, e loader.Event, permits int64) {
+	if of, ok := ctx.Value(watchedKey{}).(watched); ok && e.Method == "GiveBack" && e.Limiter == of.limiter {
+		of.returns.Add(permits)
+	}
+}

@@ -1,0 +1,165 @@
+//go:build unix
+
+package soak
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+	"github.com/sluice-redis/sluice/internal/proof/redistest"
+	"github.com/sluice-redis/sluice/loader"
+)
+
+// subjectsAServer is how many subjects are known whose keys are on a server.
+const subjectsAServer = 200
+
+// durable has a server keep across a kill what it has answered: it writes that to its file before it answers. To have
+// the disk sync it would be of use only where the machine fails, and would make every call as slow as the disk.
+var durable = []string{"--appendonly", "yes", "--appendfsync", "no"}
+
+// site is one deployment, each of its servers behind a proxy.
+type site struct {
+	name     string
+	servers  []*redistest.Server
+	proxies  []*redistest.Proxy
+	admins   []*redis.Client
+	honest   *limits    // past the proxies
+	subjects [][]string // of each server
+	cluster  bool
+	clock    *redistest.Clock // of a single server
+}
+
+// patient is for calls past the proxies, which are not what is attacked.
+var patient = loader.Timeout(30 * time.Second)
+
+func newSingle(t *testing.T) *site {
+	server, clock := redistest.StartWithClock(t, redistest.Servers(t)[0], durable...)
+	s := &site{name: "single", servers: []*redistest.Server{server}, honest: loader.New(server.Client(t), patient)}
+	s.clock = clock
+	return s.complete(t)
+}
+
+func newCluster(t *testing.T) *site {
+	s := &site{name: "cluster", servers: redistest.StartCluster(t, 3, 0, durable...), cluster: true}
+	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: s.addrs(), DisableIdentity: true})
+	t.Cleanup(func() { _ = rdb.Close() })
+	s.honest = loader.New(rdb, patient)
+	return s.complete(t)
+}
+
+// complete puts a proxy in front of each server and finds the subjects of each.
+func (s *site) complete(t *testing.T) *site {
+	t.Helper()
+	for _, server := range s.servers {
+		s.proxies = append(s.proxies, redistest.StartProxy(t, server.Addr))
+		s.admins = append(s.admins, server.Client(t))
+	}
+	s.subjects = make([][]string, len(s.servers))
+	for i := 0; s.lacksSubjects(); i++ {
+		subject := fmt.Sprint("s", i)
+		server := 0
+		if s.cluster {
+			slot := s.admins[0].ClusterKeySlot(context.Background(), subject).Val()
+			server = int(slot) * len(s.servers) / redistest.Slots
+		}
+		s.subjects[server] = append(s.subjects[server], subject)
+	}
+	return s
+}
+
+func (s *site) lacksSubjects() bool {
+	for _, of := range s.subjects {
+		if len(of) < subjectsAServer {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *site) addrs() (addrs []string) {
+	for _, server := range s.servers {
+		addrs = append(addrs, server.Addr)
+	}
+	return addrs
+}
+
+// clientKind is a way in which clients are set up in production.
+type clientKind struct {
+	name        string
+	contexts    bool          // ContextTimeoutEnabled
+	readTimeout time.Duration // 0: go-redis's default
+}
+
+var clientKinds = []clientKind{
+	{"contexts", true, 0},
+	{"ReadTimeout 1s", false, time.Second},
+	{"contexts, ReadTimeout -1", true, endless},
+}
+
+// endless is a ReadTimeout that never ends.
+const endless = -1
+
+// The clients' pools and buffers are small: what they hold is no concern of the test.
+const (
+	poolSize   = 16
+	bufferSize = 4 << 10
+)
+
+// client makes a client that reaches the servers through their proxies only.
+func (s *site) client(kind clientKind) redis.UniversalClient {
+	return redis.NewUniversalClient(&redis.UniversalOptions{
+		Addrs: s.addrs(), IsClusterMode: s.cluster, Dialer: s.dialer(), DisableIdentity: true,
+		ContextTimeoutEnabled: kind.contexts, ReadTimeout: kind.readTimeout,
+		PoolSize: poolSize, ReadBufferSize: bufferSize, WriteBufferSize: bufferSize,
+		PipelineReadBufferSize: bufferSize, PipelineWriteBufferSize: bufferSize,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	})
+}
+
+// dialer connects to the proxy of a server in place of the server, whose address is what a cluster tells.
+func (s *site) dialer() func(ctx context.Context, network, addr string) (net.Conn, error) {
+	proxyOf := map[string]string{}
+	for i, server := range s.servers {
+		proxyOf[server.Addr] = s.proxies[i].Addr
+	}
+	dialer := net.Dialer{Timeout: 5 * time.Second, KeepAlive: 5 * time.Minute} // as go-redis's own
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		return dialer.DialContext(ctx, network, proxyOf[addr])
+	}
+}
+
+// whole reports whether all servers answer and, in a cluster, say that it is whole.
+func (s *site) whole() bool {
+	for _, admin := range s.admins {
+		if admin.Ping(context.Background()).Err() != nil {
+			return false
+		}
+		if s.cluster && !strings.Contains(admin.ClusterInfo(context.Background()).Val(), "cluster_state:ok") {
+			return false
+		}
+	}
+	return true
+}
+
+// everythingExpires steps the clock and waits until no key is left.
+func (s *site) everythingExpires(t *testing.T) {
+	t.Helper()
+	keys := func() int64 { return s.admins[0].DBSize(context.Background()).Val() }
+	t.Logf("%d keys at the end", keys())
+	s.clock.Step(366 * day)
+	redistest.Await(t, "a year later no key is left", func() bool { return keys() == 0 })
+}
+
+// connections is how many the proxies carry.
+func (s *site) connections() (n int64) {
+	for _, proxy := range s.proxies {
+		n += proxy.Counts().Open
+	}
+	return n
+}

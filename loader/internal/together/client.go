@@ -1,0 +1,99 @@
+// Package together sends questions of many callers in one round trip.
+//
+// A call that goes alone passes one small door, Send: nothing else is on its way to its node, so it is sent directly.
+// Otherwise it becomes a member of the queue of its node, by itself or in a group of callers who ask for the same.
+// Pipelines take what is queued. A pipeline's commands about many keys are packed into one.
+//
+// Each file uses only later ones: calls is for callers who have many calls themselves, client has the door; then
+// pipeline, member, pack, many; answer, group and round are what a group does in one pipeline; queue is the state that
+// all of them change under one lock.
+package together
+
+import (
+	"context"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/sluice-redis/sluice/loader/internal/wire"
+)
+
+// New returns a Client. With share, callers share round trips.
+func New(o wire.Options, share bool) *Client {
+	c := &Client{Client: wire.New(o)}
+	if share {
+		c.share = &sharing{client: c, queues: map[*redis.Client]*nodeQueue{}, groups: map[groupKey]*group{}}
+	}
+	return c
+}
+
+// Ask asks one question: see wire.Call.
+func (c *Client) Ask(ctx context.Context, call *wire.Call) (wire.Answer, error) {
+	if c.share == nil {
+		return call.Ask(ctx, c.Client)
+	}
+	return call.Ask(ctx, c.share)
+}
+
+// Send sends a command, directly if nothing is on its way to its node, or in a pipeline with others. It returns the
+// command's error, or the context's as soon as the context ends.
+func (s *sharing) Send(ctx context.Context, cmd *wire.Command) error {
+	var node *redis.Client
+	if !s.client.Single {
+		var err error
+		node, err = s.client.NodeOf(ctx, cmd.Call.Key)
+		if err != nil {
+			return err
+		}
+	}
+	m, q := s.join(ctx, node, cmd)
+	if m == nil {
+		defer s.leave(q)
+		return s.client.Send(ctx, cmd)
+	}
+	r, err := s.await(ctx, m)
+	r.Reraise()
+	return err
+}
+
+// join adds a command to the queue of a node. If nothing is on its way there, it returns no member: the call goes by
+// itself, and leaves the queue at its end.
+func (s *sharing) join(ctx context.Context, node *redis.Client, cmd *wire.Command) (*member, *nodeQueue) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	q := s.queues[node]
+	if q == nil {
+		q = s.addQueue(node)
+	}
+	if q.inFlight == 0 {
+		q.inFlight++
+		return nil, q
+	}
+	m := s.enqueue(ctx, q, cmd)
+	s.startNext(q)
+	return m, q
+}
+
+// leave ends a direct call.
+func (s *sharing) leave(q *nodeQueue) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	q.inFlight--
+	if len(q.items) > 0 {
+		s.startNext(q)
+	} else if q.inFlight == 0 && q.node != nil {
+		s.forget(q)
+	}
+}
+
+// Waiting returns how many callers' commands are in queues, and how many nodes have a queue. It is for tests.
+func (c *Client) Waiting() (callers, queues int) {
+	s := c.share
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, queue := range s.queues {
+		callers += len(queue.items)
+	}
+	for _, g := range s.groups {
+		callers += len(g.waiting)
+	}
+	return callers, len(s.queues)
+}

@@ -1,0 +1,162 @@
+package wire
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// BreakerOptions are when calls are not sent any more, and how often one is sent nevertheless.
+type BreakerOptions struct {
+	Failures int           // calls without an answer
+	Pause    time.Duration // from a failure to the next call that is sent meanwhile
+}
+
+// OpenError says that a call was not sent, because its node has answered nobody for a while.
+type OpenError struct {
+	Node   string
+	Silent time.Duration // so long
+	Last   error         // the last failure
+}
+
+func (e *OpenError) Error() string {
+	return fmt.Sprintf("%v: %s has not answered for %v; the last failure: %v", ErrBreakerOpen, e.Node,
+		e.Silent.Round(time.Millisecond), e.Last)
+}
+
+// Is reports whether target is ErrBreakerOpen.
+func (e *OpenError) Is(target error) bool { return target == ErrBreakerOpen }
+
+// breaker knows for how long a node has been silent. A call is not sent if that is longer than the call may take, and
+// enough calls have failed in that time.
+type breaker struct {
+	BreakerOptions
+	node string
+	log  *Log
+
+	mu       sync.Mutex
+	inFlight int       // calls
+	silent   time.Time // since when, if calls are in flight or have failed
+	failures int       // calls without an answer in this time
+	last     error     // the last failure
+	failed   time.Time // its time
+	probing  bool      // a call was sent although it is open
+	refused  bool      // a call was refused in this time
+}
+
+// Admit asks the breaker of the call's node, and returns an error if that is open. Otherwise the call ends with Report.
+func (c *Call) Admit(ctx context.Context) error {
+	all := c.client.breakers
+	switch {
+	case all == nil:
+		return nil
+	case c.client.Single:
+		c.breaker = all.only
+	default:
+		node, err := c.client.NodeOf(ctx, c.Key)
+		if err != nil { // no seed of a cluster answers
+			return nil
+		}
+		c.breaker = all.breakerOf(node)
+	}
+	b, now := c.breaker, time.Now()
+	b.mu.Lock()
+	open := b.failures >= b.Failures && now.Sub(b.silent) >= c.Timeout
+	if open && (b.probing || now.Sub(b.failed) < b.Pause) {
+		c.breaker = nil
+		return c.unanswered(b.refuse(now))
+	}
+	defer b.mu.Unlock()
+	if b.inFlight == 0 && b.failures == 0 {
+		b.silent = now
+	}
+	b.inFlight++
+	b.probing = open
+	return nil
+}
+
+// refuse refuses a call, and unlocks the breaker. The first refusal is logged.
+func (b *breaker) refuse(now time.Time) *OpenError {
+	err := &OpenError{Node: b.node, Silent: now.Sub(b.silent), Last: b.last}
+	first := !b.refused
+	b.refused = true
+	b.mu.Unlock()
+	if first { // without the lock, because a handler runs
+		b.log.Log(context.Background(), slog.LevelWarn, "breaker open", b.node, slog.String("node", b.node),
+			slog.Duration("silent", err.Silent), slog.Any("error", err.Last))
+	}
+	return err
+}
+
+// Report tells the breaker how the call has ended. Only the first time counts.
+func (c *Call) Report(outcome *error) {
+	b, err, now := c.breaker, *outcome, time.Now()
+	if b == nil {
+		return
+	}
+	c.breaker = nil
+	b.mu.Lock()
+	b.inFlight--
+	b.probing = false
+	closed, silent := false, now.Sub(b.silent)
+	switch {
+	case err == nil, showsLife(err):
+		closed = b.refused
+		b.failures, b.silent, b.last, b.refused = 0, now, nil, false
+	case err != ErrNoOutcome && !errors.Is(err, context.Canceled):
+		b.failures++
+		b.last, b.failed = err, now
+		if e, ok := err.(*Error); ok {
+			b.last = e.Err
+		}
+	}
+	b.mu.Unlock()
+	if closed {
+		b.log.Log(context.Background(), slog.LevelInfo, "breaker closed", b.node, slog.String("node", b.node),
+			slog.Duration("silent", silent))
+	}
+}
+
+// breakers holds the breaker of each node of a client.
+type breakers struct {
+	BreakerOptions
+	log  *Log
+	only *breaker // of a client with one node
+
+	mu    sync.RWMutex
+	nodes map[string]*breaker // by address
+}
+
+func newBreakers(o BreakerOptions, rdb redis.UniversalClient, log *Log) *breakers {
+	b := &breakers{BreakerOptions: o, log: log, nodes: map[string]*breaker{}}
+	b.only = b.newBreaker(addrOf(rdb))
+	return b
+}
+
+func (b *breakers) newBreaker(node string) *breaker {
+	return &breaker{BreakerOptions: b.BreakerOptions, node: node, log: b.log}
+}
+
+// breakerOf returns the breaker of a node; nil stands for what a client hides.
+func (b *breakers) breakerOf(node *redis.Client) *breaker {
+	if node == nil {
+		return b.only
+	}
+	addr := node.Options().Addr
+	b.mu.RLock()
+	found := b.nodes[addr]
+	b.mu.RUnlock()
+	if found != nil {
+		return found
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.nodes[addr] = cmp.Or(b.nodes[addr], b.newBreaker(addr))
+	return b.nodes[addr]
+}

@@ -1,0 +1,46 @@
+package loader_test
+
+import (
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/sluice-redis/sluice/loader"
+)
+
+// An error of a client that does not fit the server says what is probably wrong, and is no unknown outcome.
+func TestReasons(t *testing.T) {
+	server := real(t)
+	must(t, server.ConfigSet(background, "maxmemory", "1").Err())
+	proxy, ofNode, _ := lossy(t)
+	proxy.next(fault{answer: "-MOVED 5938 127.0.0.1:7001\r\n"})
+	hangsUp, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	t.Cleanup(func() { _ = hangsUp.Close() })
+	go func() {
+		for conn, err := hangsUp.Accept(); err == nil; conn, err = hangsUp.Accept() {
+			_, _ = io.ReadAtLeast(conn, make([]byte, 64), 1)
+			_ = conn.Close() // as a port for TLS does
+		}
+	}()
+	byTLS := options(server.Options().Addr)
+	byTLS.TLSConfig = &tls.Config{ServerName: "localhost"}
+	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{server.Options().Addr}})
+	for want, rdb := range map[string]redis.UniversalClient{
+		"its memory is full":              server,
+		"the server is in no cluster":     cluster,
+		"the server is a node":            ofNode,
+		"if the port is for TLS, the":     redis.NewClient(options(hangsUp.Addr().String())),
+		"if the port is not for TLS, the": redis.NewClient(byTLS),
+	} {
+		_, err := loader.New(rdb).ListLog("x", loader.PerHour(5)).Allow(background, "s")
+		if err == nil || !strings.Contains(err.Error(), want) || errors.Is(err, loader.ErrOutcomeUnknown) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
