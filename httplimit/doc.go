@@ -21,6 +21,7 @@
 //
 //	httplimit.KeyByIP(httplimit.TrustXForwardedFor("10.0.0.0/8"))
 //
+// [KeyByHeader] takes an API key, behind the handler that checks it; [KeyBy] what a function returns.
 // [Join] counts by several values together: by address and account. A request that has no value for its key is refused
 // with status 400, unless [Key.IfEmpty] says otherwise.
 //
@@ -29,9 +30,10 @@
 //	RateLimit-Policy: "login";q=5;w=60           the limit: 5 in 60 seconds
 //	RateLimit: "login";r=3;t=42                  3 are left; in 42 s none counts any more
 //	RateLimit: "login";r=0;t=5                   of a 429: in 5 s the request may come again
-//	Retry-After: 42                              of a 429: whole seconds, rounded up
+//	Retry-After: 5                               of a 429: whole seconds, rounded up
 //
-// The first two are those of draft-ietf-httpapi-ratelimit-headers-11. A ring of several windows has an item for each.
+// The first two are those of draft-ietf-httpapi-ratelimit-headers-11. A ring of several windows has an item for
+// each, such as "api-1m";q=1000;w=61: a permit counts there for up to a slice longer.
 // [Headers] chooses X-RateLimit-* or none. The limiter's name is in them: [Charge] has another one if clients should
 // not see it. Bodies are application/problem+json; [Refuse] sets your own.
 //

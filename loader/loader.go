@@ -182,7 +182,7 @@ const (
 // ClusterClient; everything else goes through the wrapper. Without Unwrap decisions still work, but Preload
 // returns an error, a Breaker is one for all nodes, and a missing script may take one more round trip, with its source.
 func New(rdb redis.UniversalClient, opts ...Option) *Loader {
-	o := options{Loader: &Loader{prefix: "sluice", clientID: newID()}, alone: new(bool), given: map[string]bool{},
+	o := options{Loader: &Loader{prefix: "sluice", clientID: newID()}, unshared: new(bool), given: map[string]bool{},
 		wire: &wire.Options{Redis: rdb, Breaker: &wire.BreakerOptions{Failures: 5, Pause: 250 * time.Millisecond}}}
 	if wire.IsNil(rdb) {
 		const want = "a redis.Client, ClusterClient, Ring or what wraps one"
@@ -198,7 +198,7 @@ func New(rdb redis.UniversalClient, opts ...Option) *Loader {
 	l.fallbackTimeout = cmp.Or(l.timeout, defaultFallbackTimeout)
 	l.timeout = cmp.Or(l.timeout, defaultTimeout)
 	o.wire.Timeouts, o.wire.Log = []time.Duration{l.timeout, l.fallbackTimeout}, l.log
-	l.client = together.New(*o.wire, !*o.alone)
+	l.client = together.New(*o.wire, !*o.unshared)
 	return l
 }
 
@@ -238,9 +238,9 @@ type Option func(options)
 // options is a Loader that New makes: no Option applies to one in use.
 type options struct {
 	*Loader
-	wire  *wire.Options
-	alone *bool           // WithoutSharing
-	given map[string]bool // the options that a second one would replace
+	wire     *wire.Options
+	unshared *bool           // WithoutSharing
+	given    map[string]bool // the options that a second one would replace
 }
 
 // once sets an error if the option was given before: only one of them could hold.

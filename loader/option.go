@@ -87,7 +87,7 @@ func WithoutBreaker() Option {
 // Many at once in the package documentation. Use it where the client's hooks need the context of each caller, or where
 // Redis has more processor time to give than this process.
 func WithoutSharing() Option {
-	return func(l options) { *l.alone = true }
+	return func(l options) { *l.unshared = true }
 }
 
 // Logger logs the rare events that operators want to know about. Without it, or with nil, nothing is logged.

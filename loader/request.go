@@ -13,7 +13,7 @@ import (
 // request is one decision, from the question to the answer. Its steps are:
 //
 //	start    tells the observer; answers at once if an argument is wrong, the limit is 0 or a denial is cached
-//	ask      runs the script: see wire.Call
+//	Ask      runs the script: see wire.Call.Ask
 //	finish   caches a denial, lets the fallback answer after a failure, tells the observer
 //
 // A single call makes one step after the other: see do. A Batch makes each step for all of its requests.

@@ -119,7 +119,7 @@ func (c *Client) sendAlone(ctx context.Context, open []*attempt) {
 	cmds := make([]redis.Cmder, len(open))
 	for i, a := range open {
 		a.cmd.SetPiped()
-		a.cmd.Write(ctx)
+		a.cmd.Compose(ctx)
 		cmds[i] = a.cmd
 	}
 	returned := make(chan struct{})

@@ -47,7 +47,7 @@ func (s *sharing) Send(ctx context.Context, cmd *wire.Command) error {
 	m, q := s.join(ctx, node, cmd)
 	if m == nil {
 		defer s.leave(q)
-		return s.client.Send(ctx, cmd)
+		return s.client.Client.Send(ctx, cmd)
 	}
 	r, err := s.await(ctx, m)
 	r.Reraise()

@@ -29,7 +29,7 @@ func (s *sharing) enqueue(ctx context.Context, q *nodeQueue, cmd *wire.Command) 
 		m.group.waiting = append(m.group.waiting, m)
 		q.enqueue(m.group)
 	} else {
-		cmd.Write(ctx)
+		cmd.Compose(ctx)
 		q.items = append(q.items, queued{single: m})
 	}
 	return m

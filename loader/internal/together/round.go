@@ -8,7 +8,7 @@ import (
 func (b *groupBatch) split() []*groupCommand {
 	if len(b.members) == 1 {
 		single := b.members[0]
-		single.cmd.Write(single.ctx)
+		single.cmd.Compose(single.ctx)
 		b.commands = []*groupCommand{{Command: single.cmd, batch: b, members: b.members}}
 		return b.commands
 	}
@@ -23,7 +23,7 @@ func (b *groupBatch) split() []*groupCommand {
 // newCommand makes one command for several members.
 func (b *groupBatch) newCommand(members []*member) *groupCommand {
 	c := &groupCommand{batch: b, members: members}
-	c.Command = members[0].cmd.WriteFor(members[0].ctx, (*writtenPermits)(c), func() { c.claimOnce.Do(c.claim) })
+	c.Command = members[0].cmd.ComposeFor(members[0].ctx, (*writtenPermits)(c), func() { c.claimOnce.Do(c.claim) })
 	return c
 }
 

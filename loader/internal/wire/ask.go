@@ -58,7 +58,7 @@ func (c *Call) Judge(ctx context.Context, cmd *Command, err error) Step {
 	return Step{Done: true, Answer: *answer}
 }
 
-// Attempt returns the command of the next attempt. It has no words until it is written.
+// Attempt returns the command of the next attempt. It has no words until Compose.
 func (c *Call) Attempt() *Command {
 	cmd := &c.first
 	if cmd.Call != nil { // an earlier attempt, which a hook may have kept
@@ -70,7 +70,7 @@ func (c *Call) Attempt() *Command {
 
 // Send sends a command by itself.
 func (c *Client) Send(ctx context.Context, cmd *Command) error {
-	cmd.Write(ctx)
+	cmd.Compose(ctx)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}

@@ -52,7 +52,7 @@ type Call struct {
 	retries   int      // without those for a missing script
 	reloads   int      // how often the script was missing
 	manyTries int      // how often it was not decided in a command for many keys
-	alone     bool     // not part of a command for many keys
+	single    bool     // not part of a command for many keys
 	source    bool     // send the source: EVAL
 
 	first Command // of the first attempt, so that most calls are one allocation
@@ -70,7 +70,7 @@ func (c *Client) NewCall(script *sluice.Script, key string, fields int) *Call {
 func (c *Call) MayJoin() bool { return c.MaxGroup > 0 && !c.source }
 
 // MayPack reports whether the call may be a part of a command for many keys.
-func (c *Call) MayPack() bool { return !c.alone && !c.source }
+func (c *Call) MayPack() bool { return !c.single && !c.source }
 
 // AllowGroup allows a question for this many permits, which stand at a place among its arguments, to share its command
 // with others who ask for as many, up to a capacity.
@@ -115,7 +115,7 @@ func NameOf(script *sluice.Script) string { return script.File[:len(script.File)
 //
 // It is an IntSliceCmd, which reads integers without an allocation for each.
 type Command struct {
-	*redis.IntSliceCmd         // nil until Write
+	*redis.IntSliceCmd         // nil until Compose
 	Call               *Call   // whose attempt it is
 	Late               *Late   // the reply, if the command was abandoned
 	Shared             *Answer // in place of the reply: a command for other callers too was answered
@@ -135,30 +135,30 @@ const (
 	answered              // in a pipeline: its reply has been read
 )
 
-// Context returns the context with which the command was written.
+// Context returns the context with which the command was composed.
 func (c *Command) Context() context.Context { return c.ctx }
 
-// Write gives the command its words, unless it has them.
-func (c *Command) Write(ctx context.Context) {
+// Compose gives the command its words, unless it has them.
+func (c *Command) Compose(ctx context.Context) {
 	if c.IntSliceCmd != nil {
 		return
 	}
 	q := &c.Call.Question
-	c.write(ctx, c.Call.client.Words(c.words[:0], q, c.Call.source, (*writtenKeys)(c)))
+	c.compose(ctx, c.Call.client.Words(c.words[:0], q, c.Call.source, (*writtenKeys)(c)))
 }
 
-// WriteFor returns a command of the same question with other words for its permits. It calls onWrite when it is
+// ComposeFor returns a command of the same question with other words for its permits. It calls onWrite when it is
 // written.
-func (c *Command) WriteFor(ctx context.Context, permits any, onWrite func()) *Command {
+func (c *Command) ComposeFor(ctx context.Context, permits any, onWrite func()) *Command {
 	q := c.Call.Question
 	q.Args = append([]any(nil), q.Args...)
 	q.Args[q.PermitsAt] = permits
 	shared := &Command{Call: c.Call, onWrite: onWrite, piped: true}
-	shared.write(ctx, c.Call.client.Words(shared.words[:0], &q, false, (*writtenKeys)(shared)))
+	shared.compose(ctx, c.Call.client.Words(shared.words[:0], &q, false, (*writtenKeys)(shared)))
 	return shared
 }
 
-func (c *Command) write(ctx context.Context, words []any) {
+func (c *Command) compose(ctx context.Context, words []any) {
 	c.IntSliceCmd, c.ctx = redis.NewIntSliceCmd(ctx, words...), ctx
 	c.SetFirstKeyPos(FirstKey)
 	c.SetStepCount(1) // otherwise a ClusterClient asks COMMAND for it

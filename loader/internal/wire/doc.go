@@ -12,8 +12,8 @@
 //
 // A [Call] is one [Question] with what its attempts have shown. Ask makes the attempts of one call. Callers that send
 // many calls at once make the same steps for each: Attempt, Judge, then AfterLoad and AfterPause of what the [Step]
-// asks for. The words of a command are made in one place, when it is written: [Client.Words].
+// asks for. The words of a command are made in one place, when an attempt is sent: [Client.Words].
 //
-// In reading order: preload, ask, breaker, step, fault, load, command, client, node, once, deadline, failure, reason,
-// task, log, raised.
+// In reading order: ask, breaker, step, fault, load, command, task, client, node, deadline, failure, reason, preload,
+// once, log, raised.
 package wire

@@ -76,7 +76,7 @@ func (c *Call) judgeError(ctx context.Context, cmd *Command, err error) Step {
 func (c *Call) askAgain(err error) Step {
 	why, _ := errors.AsType[*NotDecided](err)
 	c.manyTries++
-	c.alone = why.Alone || c.manyTries > maxManyTries
+	c.single = why.Alone || c.manyTries > maxManyTries
 	return Step{Load: why.Missing, loadFailed: why.LoadFailed}
 }
 
@@ -128,7 +128,7 @@ func (c *Call) AfterLoad(ctx context.Context, step Step, err error) Step {
 	}
 	if step.loadFailed != nil { // the script for one may work
 		step.loadFailed()
-		c.alone = true
+		c.single = true
 		return again
 	}
 	err = fmt.Errorf("loading the script: %w", err)
