@@ -204,8 +204,11 @@ func (b *bench) endToEnd(ctx context.Context) ([]EndToEnd, error) {
 	return rows, b.server.FlushAll(ctx).Err()
 }
 
-// percentile is of the time of a call, in microseconds. The latencies are sorted.
+// percentile is of the time of a call, in microseconds; 0 if a quick run had no time for one. The latencies are sorted.
 func (l *load) percentile(q float64) float64 {
+	if len(l.latencies) == 0 {
+		return 0
+	}
 	return float64(l.latencies[int(q*float64(len(l.latencies)-1))].Nanoseconds()) / 1000
 }
 
