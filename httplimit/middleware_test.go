@@ -287,7 +287,7 @@ func TestNewLogs(t *testing.T) {
 	var plans map[string]loader.ListLog // has the zero limiter for every plan
 	wantStatus(t, check(t, httplimit.New(limits.ListLog("right", loader.PerMinute(1)), httplimit.KeyByIP(),
 		httplimit.LimiterBy(func(*http.Request) loader.Limiter { return plans["gold"] }))).Handler(ok), ada, 500, 500)
-	if text := out.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "refused with status 500") {
+	if text := out.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "httplimit: requests are refused") {
 		t.Errorf("logged %s", text)
 	}
 }

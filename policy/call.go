@@ -3,6 +3,7 @@ package policy
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"strings"
@@ -73,7 +74,7 @@ func (p *Policies) find(s *set, a Attributes) (found []Limited, err error) {
 		case byClient && a.Request != nil && policy.Mode != Shadow: // as a key that it has left out
 			m, ok, errOf = Match{Policy: policy, Refused: true}, true, nil
 		case errOf != nil && !byClient:
-			p.complain(errOf)
+			p.log.Error("a policy cannot be applied to calls", wrong.Policy+" "+wrong.Word, errOf, slog.String("file", p.path))
 		}
 		switch {
 		case errOf != nil && policy.Mode == Shadow:
