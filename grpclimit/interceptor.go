@@ -107,7 +107,8 @@ func newInterceptor(door admit.Door[*Call, Charge], opts []Option) *Interceptor 
 }
 
 // Check returns what is wrong with the limiters, keys and options: a limiter that cannot give back where it has to,
-// say. Call it once, when the program starts. Otherwise every call is refused with INTERNAL. Cost: nothing is sent.
+// say. Call it once, when the program starts. Otherwise every call is refused with INTERNAL, and the default log of
+// log/slog says why, once a minute for each cause. Cost: nothing is sent.
 func (i *Interceptor) Check() error { return i.door.Check() }
 
 // UnaryServer limits the unary calls of a server: see grpc.ChainUnaryInterceptor. A call that is over the limit is

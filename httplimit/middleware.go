@@ -3,7 +3,6 @@ package httplimit
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"net"
 	"net/http"
 	"sync"
@@ -17,8 +16,6 @@ import (
 type Middleware struct {
 	door    admit.Door[*http.Request, Charge]
 	options options
-
-	complained sync.Once
 }
 
 // Charge is what a request costs one limiter. One limiter twice about one subject is one charge of the sum, under the
@@ -107,11 +104,6 @@ func newMiddleware(door admit.Door[*http.Request, Charge], opts []Option) *Middl
 // sent.
 func (m *Middleware) Check() error { return m.door.Check() }
 
-// complain logs, once, why requests are refused with status 500.
-func (m *Middleware) complain(err error) {
-	m.complained.Do(func() { slog.Error("httplimit: requests are refused with status 500", "error", err) })
-}
-
 // Handler returns a handler that calls next for the requests that are let through.
 //
 // Cost: one round trip for each request. A second one for charges in shadow beside others; one for each charge that is
@@ -120,11 +112,11 @@ func (m *Middleware) complain(err error) {
 // If the client leaves while its request is decided, the handler is not called, and what was charged is given back
 // where the limiter can.
 //
-// If the Middleware is wrong, every request is refused with status 500, and Handler says so in the default log of
-// log/slog.
+// If the Middleware is wrong, every request is refused with status 500, and the default log of log/slog says why, at
+// once and then once a minute for each cause.
 func (m *Middleware) Handler(next http.Handler) http.Handler {
 	if err := m.Check(); err != nil {
-		m.complain(err)
+		m.door.Complain(err)
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if skip := m.options.Skip; skip != nil && skip(r) {
@@ -156,9 +148,6 @@ func (m *Middleware) serve(next http.Handler, w http.ResponseWriter, r *http.Req
 
 // refuse answers a request that does not go on.
 func (m *Middleware) refuse(w http.ResponseWriter, r *http.Request, result Result) {
-	if result.Outcome == Misconfigured {
-		m.complain(result.Err)
-	}
 	refuse := m.options.refuse
 	if refuse == nil {
 		refuse = WriteProblem

@@ -271,7 +271,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// What is wrong and New does not return is logged, once; so is what shows only at a request.
+// What is wrong and New does not return is logged, once; so is what shows only at a request, each cause for itself.
 func TestNewLogs(t *testing.T) {
 	var out bytes.Buffer
 	before, flags := slog.Default(), log.Flags()
@@ -287,7 +287,18 @@ func TestNewLogs(t *testing.T) {
 	var plans map[string]loader.ListLog // has the zero limiter for every plan
 	wantStatus(t, check(t, httplimit.New(limits.ListLog("right", loader.PerMinute(1)), httplimit.KeyByIP(),
 		httplimit.LimiterBy(func(*http.Request) loader.Limiter { return plans["gold"] }))).Handler(ok), ada, 500, 500)
-	if text := out.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "refused with status 500") {
+	if text := out.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "httplimit: requests are refused") {
+		t.Errorf("logged %s", text)
+	}
+	out.Reset()
+	m := check(t, httplimit.New(limits.ListLog("right", loader.PerMinute(1)), httplimit.KeyByIP(),
+		httplimit.LimiterBy(func(*http.Request) loader.Limiter { return nil }))).Handler(ok)
+	for _, peer := range []string{ada, "@", "@x", "[::1]:1"} { // an unknown plan is a cause, and peers without an address
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.RemoteAddr = peer
+		m.ServeHTTP(httptest.NewRecorder(), r)
+	}
+	if text := out.String(); strings.Count(text, "\n") != 2 || !strings.Contains(text, "no limiter") {
 		t.Errorf("logged %s", text)
 	}
 }

@@ -27,7 +27,7 @@ type options struct {
 // the function returns. It is not called for a request without a value for its key, to which IfEmpty of the Key
 // applies. If the function returns nil, the request is refused with status 503, and Result.Err is ErrNoLimiter: a plan
 // that is not known is not unlimited. For requests that are not limited see Skip. A limiter that is not ready for use,
-// such as the zero value of a map, is refused with status 500, and logged once.
+// such as the zero value of a map, is refused with status 500, and logged: see Handler.
 //
 //	httplimit.LimiterBy(func(r *http.Request) loader.Limiter { return api.With(planOf(r)) })
 func LimiterBy(limiter func(*http.Request) loader.Limiter) Option {

@@ -111,7 +111,7 @@ func (a *Ahead) reportDue(due []*aheadSubject, now time.Duration) {
 		go func() {
 			returned := false
 			defer func() {
-				a.ring.limits.log.Panicked(wire.Caught(returned, recover()))
+				wire.Caught(returned, recover()).Log(a.ring.limits.log)
 				ended <- struct{}{}
 			}()
 			_, _ = a.report(context.Background(), subjects, now) // what is lost is in the queue again

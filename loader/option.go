@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/sluice-redis/sluice/internal/throttle"
 	"github.com/sluice-redis/sluice/loader/internal/wire"
 )
 
@@ -110,7 +111,7 @@ func Logger(logger *slog.Logger) Option {
 	return func(l options) {
 		l.once("Logger")
 		if logger != nil {
-			l.log = wire.NewLog(logger)
+			l.log = throttle.New(logger)
 		}
 	}
 }

@@ -194,7 +194,7 @@ func (s *Slot) expire() {
 func (s *Slot) renew() {
 	sent, held, err, returned := time.Now(), false, errPanicked, false
 	defer func() {
-		s.lease.limits.log.Panicked(wire.Caught(returned, recover()))
+		wire.Caught(returned, recover()).Log(s.lease.limits.log)
 		s.renewed(sent, held, err)
 	}()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), s.timeLeft()/2)

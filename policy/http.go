@@ -39,8 +39,8 @@ func (p *Policies) Middleware(values func(*http.Request) map[string]string, opts
 func (m *Middleware) made() *httplimit.Middleware { return cmp.Or(m.limit, new(httplimit.Middleware)) }
 
 // Check returns what is wrong with the options: httplimit.Cost, which is for one limiter, say. Call it once, when the
-// program starts. Otherwise every request is refused with status 500, and Handler says so in the default log of
-// log/slog. Cost: nothing is sent.
+// program starts. Otherwise every request is refused with status 500, and the default log of log/slog says why.
+// Cost: nothing is sent.
 func (m *Middleware) Check() error { return m.made().Check() }
 
 // Handler returns a handler that calls next for the requests that are let through: see httplimit.Middleware.Handler.

@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sluice-redis/sluice/internal/admit"
+	"github.com/sluice-redis/sluice/internal/throttle"
 	"github.com/sluice-redis/sluice/internal/watch"
 	"github.com/sluice-redis/sluice/loader"
 )
@@ -24,8 +24,8 @@ type Policies struct {
 	logger    *slog.Logger
 	observers []func(context.Context, Decision, error)
 
-	complaint admit.Complaint // of a policy that cannot be applied
-	watcher   *watch.Watcher
+	log     *throttle.Log // why policies cannot be applied
+	watcher *watch.Watcher
 
 	current  atomic.Pointer[set]
 	stop     chan struct{}
@@ -53,8 +53,8 @@ func (p *Policies) observed(ctx context.Context, d Decision, err error) {
 	}
 }
 
-// Logger sets where it is logged that the file was read again, that what it says now is wrong, and, once a minute, why
-// a policy cannot be applied to calls: the application does not pass an attribute, say. The default is slog.Default().
+// Logger sets where it is logged that the file was read again, that what it says now is wrong, and, once a minute for
+// each word of a policy, why it cannot be applied to calls: the application does not pass an attribute, say. The default is slog.Default().
 func Logger(logger *slog.Logger) Option {
 	return func(p *Policies) { p.logger = logger }
 }
@@ -117,7 +117,7 @@ func makePolicies(limits *loader.Loader, opts []Option) (*Policies, error) {
 	if p.logger == nil {
 		p.logger = slog.Default()
 	}
-	p.watcher = watch.New(p.read, p.apply)
+	p.log, p.watcher = throttle.New(p.logger), watch.New(p.read, p.apply)
 	return p, nil
 }
 
@@ -130,7 +130,7 @@ func (p *Policies) Replace(file *File) error {
 	next, err := p.newSet(file)
 	if err == nil {
 		old := p.current.Swap(next)
-		p.complaint.Reset() // what is wrong with the new file is logged at once
+		p.log.Reset() // what is wrong with the new file is logged at once
 		p.stopped.Go(func() {
 			if err := old.closeAheads(next); err != nil {
 				p.logger.Error("permits granted ahead of Redis are not counted", "file", p.path, "error", err)
@@ -182,13 +182,6 @@ func (p *Policies) logReload(err error) {
 		return
 	}
 	p.logger.Info("policy file applied", "file", p.path, "limits", len(p.File().Policies))
-}
-
-// complain logs why a policy cannot be applied to a call, once a minute: a client can cause it too.
-func (p *Policies) complain(err error) {
-	if p.complaint.IsDue(time.Minute) {
-		p.logger.Error("a policy cannot be applied to calls", "file", p.path, "error", err)
-	}
 }
 
 // set is a file with its limiters.

@@ -70,53 +70,33 @@ func newMetrics() (*metrics, error) {
 	return m, m.instruments(provider.Meter("github.com/sluice-redis/sluice/cmd/sluiced"))
 }
 
-func (m *metrics) instruments(meter metric.Meter) (err error) {
-	if m.decisions, err = meter.Int64Counter("sluiced.decisions",
-		metric.WithDescription("Decisions by domain, limit and outcome.")); err != nil {
-		return err
-	}
-	if m.duration, err = meter.Float64Histogram("sluiced.call.duration", metric.WithUnit("s"),
-		metric.WithDescription("How long calls took in sluiced, by door."), metric.WithExplicitBucketBoundaries(
-			0.0005, 0.001, 0.002, 0.005, 0.01, 0.015, 0.02, 0.05, 0.1)); err != nil {
-		return err
-	}
-	if m.refusals, err = meter.Int64Counter("sluiced.refusals",
-		metric.WithDescription("Calls that were refused before any limit was asked, by reason.")); err != nil {
-		return err
-	}
-	if m.unmatched, err = meter.Int64Counter("sluiced.unmatched",
-		metric.WithDescription("Calls without a limit: no file has the domain or the descriptors.")); err != nil {
-		return err
-	}
-	if m.reloads, err = meter.Int64Counter("sluiced.reloads",
-		metric.WithDescription("Times that changed files were read, by result.")); err != nil {
-		return err
-	}
-	if m.loadedAt, err = meter.Float64Gauge("sluiced.files.applied", metric.WithUnit("s"),
-		metric.WithDescription("When the files were last applied, in seconds since 1970.")); err != nil {
-		return err
-	}
-	if m.refused, err = meter.Int64Gauge("sluiced.files.refused",
-		metric.WithDescription("1 while the files are wrong and the limits of before hold.")); err != nil {
-		return err
-	}
-	if m.redisUp, err = meter.Int64Gauge("sluiced.redis.up",
-		metric.WithDescription("1 while Redis decides: it is tried once a second.")); err != nil {
-		return err
-	}
-	if m.redisDown, err = meter.Float64Gauge("sluiced.redis.down", metric.WithUnit("s"),
-		metric.WithDescription("For how long Redis has not decided, 0 while it does.")); err != nil {
-		return err
-	}
-	if _, err = meter.Int64ObservableGauge("sluiced.file.info", metric.WithInt64Callback(m.observeFiles),
-		metric.WithDescription("The files that are applied, and the beginnings of their SHA-256, as labels.")); err != nil {
-		return err
-	}
-	info, err := meter.Int64Gauge("sluiced.build.info", metric.WithDescription("The version, as a label."))
+func (m *metrics) instruments(meter metric.Meter) error {
+	var errs [11]error
+	is := metric.WithDescription
+	m.decisions, errs[0] = meter.Int64Counter("sluiced.decisions", is("Decisions by domain, limit and outcome."))
+	m.duration, errs[1] = meter.Float64Histogram("sluiced.call.duration", metric.WithUnit("s"),
+		is("How long calls took in sluiced, by door."), metric.WithExplicitBucketBoundaries(
+			0.0005, 0.001, 0.002, 0.005, 0.01, 0.015, 0.02, 0.05, 0.1))
+	m.refusals, errs[2] = meter.Int64Counter("sluiced.refusals",
+		is("Calls that were refused before any limit was asked, by reason."))
+	m.unmatched, errs[3] = meter.Int64Counter("sluiced.unmatched",
+		is("Calls without a limit: no file has the domain or the descriptors."))
+	m.reloads, errs[4] = meter.Int64Counter("sluiced.reloads", is("Times that changed files were read, by result."))
+	m.loadedAt, errs[5] = meter.Float64Gauge("sluiced.files.applied", metric.WithUnit("s"),
+		is("When the files were last applied, in seconds since 1970."))
+	m.refused, errs[6] = meter.Int64Gauge("sluiced.files.refused",
+		is("1 while the files are wrong and the limits of before hold."))
+	m.redisUp, errs[7] = meter.Int64Gauge("sluiced.redis.up", is("1 while Redis decides: it is tried once a second."))
+	m.redisDown, errs[8] = meter.Float64Gauge("sluiced.redis.down", metric.WithUnit("s"),
+		is("For how long Redis has not decided, 0 while it does."))
+	_, errs[9] = meter.Int64ObservableGauge("sluiced.file.info", metric.WithInt64Callback(m.observeFiles),
+		is("The files that are applied, and the beginnings of their SHA-256, as labels."))
+	info, err := meter.Int64Gauge("sluiced.build.info", is("The version, as a label."))
 	if err == nil {
 		info.Record(context.Background(), 1, metric.WithAttributes(attribute.String("version", buildVersion())))
 	}
-	return err
+	errs[10] = err
+	return errors.Join(errs[:]...)
 }
 
 // By what a call came, as a label of its duration.

@@ -24,6 +24,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/sluice-redis/sluice/httplimit"
+	"github.com/sluice-redis/sluice/internal/throttle"
 	"github.com/sluice-redis/sluice/loader"
 	"github.com/sluice-redis/sluice/loader/embedded"
 	"github.com/sluice-redis/sluice/policy"
@@ -53,7 +54,7 @@ func newService(t *testing.T, sources map[string]string, opts ...func(*limits)) 
 	must(t, err)
 	must(t, l.apply(read))
 	return &service{
-		limits: l, timeout: time.Second, calls: make(chan struct{}, 100), metrics: made, log: discard,
+		limits: l, timeout: time.Second, calls: make(chan struct{}, 100), metrics: made, log: throttle.New(discard),
 	}, server.Close
 }
 
@@ -209,7 +210,7 @@ func TestUnmatched(t *testing.T) {
 	const file = "domain: e\ndescriptors: [{key: a, rate_limit: {unlimited: true}}]"
 	s, _ := newService(t, map[string]string{"file.yaml": file})
 	out := &output{}
-	s.log = slog.New(slog.NewTextHandler(out, nil))
+	s.log = throttle.New(slog.New(slog.NewTextHandler(out, nil)))
 	for _, domain := range []string{"d", "d", "e"} {
 		for _, key := range []string{"a=1", "b=secret"} {
 			r := request(t, key)
@@ -364,12 +365,12 @@ func TestClientErrors(t *testing.T) {
 			"  s: {by: request.header.s, empty: skip, rates: 9/1m, mode: shadow}\n",
 		"d.yaml": "limits:\n  d: {by: descriptor.a, empty: skip, rates: 9/1m}\n",
 	}, func(l *limits) { l.opts = []policy.Option{policy.Logger(slog.New(slog.NewTextHandler(out, nil)))} })
-	s.log = slog.New(slog.NewTextHandler(out, nil))
+	s.log = throttle.New(slog.New(slog.NewTextHandler(out, nil)))
 	long := strings.Repeat("x", 15_000)
 	for _, ask := range []struct {
 		uri, header string
 		want        int
-	}{{"/?n=1", "a", 400}, {"/?n=one", "b", 400}, {"/?n=1", "s", 200}} {
+	}{{"/?n=1", "a", 400}, {"/?n=one", "b", 400}, {"/?n=1", "s", 200}, {"/?n=1&n=2", "b", 400}} {
 		r, w := httptest.NewRequest("GET", "/auth/x", nil), httptest.NewRecorder()
 		r.Header.Set("X-Forwarded-Uri", ask.uri)
 		r.Header.Set(ask.header, long)
@@ -382,7 +383,7 @@ func TestClientErrors(t *testing.T) {
 		t.Errorf("a descriptor: %v", err)
 	}
 	text := scrape(t, s.metrics)
-	if strings.Contains(text, `outcome="error"`) || !strings.Contains(text, `sluiced_refusals_total{reason="no_key"} 2`) ||
+	if strings.Contains(text, `outcome="error"`) || !strings.Contains(text, `sluiced_refusals_total{reason="no_key"} 3`) ||
 		!strings.Contains(text, `limit="s",outcome="shadow_over_limit"} 1`) || out.String() != "" {
 		t.Errorf("logged %s; %s", out, text)
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"maps"
 	"net/http"
 	"slices"
@@ -17,7 +16,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/sluice-redis/sluice/httplimit"
-	"github.com/sluice-redis/sluice/internal/admit"
+	"github.com/sluice-redis/sluice/internal/throttle"
 	"github.com/sluice-redis/sluice/loader"
 )
 
@@ -34,9 +33,7 @@ type service struct {
 	metadata bool
 	calls    chan struct{} // a place for each call at once
 	metrics  *metrics
-	log      *slog.Logger
-
-	unmatched, refused admit.Complaint // of requests that no file is about, and of those of forward auth
+	log      *throttle.Log // of requests that no file is about, and of those that forward auth refuses
 }
 
 // ShouldRateLimit decides about the descriptors of a request.
@@ -149,7 +146,7 @@ func (s *service) noteUnmatched(ctx context.Context, set *set, domain string) {
 	reason := "descriptor"
 	if set.domains[domain] == nil && len(set.domains) > 0 {
 		reason = "domain"
-		s.complain(&s.unmatched, "calls without limits", fmt.Errorf("no file has the domain %.100q: the files have %q",
+		s.log.Error("calls without limits", "", fmt.Errorf("no file has the domain %.100q: the files have %q",
 			domain, slices.Sorted(maps.Keys(set.domains))))
 	}
 	s.metrics.count(ctx, s.metrics.unmatched, reason)
@@ -178,7 +175,7 @@ func (s *service) serveAuth(w http.ResponseWriter, r *http.Request) {
 	s.metrics.duration.Record(r.Context(), time.Since(began).Seconds(), byAuth)
 	if err != nil {
 		s.metrics.count(r.Context(), s.metrics.refusals, refusal)
-		s.complain(&s.refused, "a request of forward auth is refused", err)
+		s.log.Error("a request of forward auth is refused", refusal, err)
 	}
 }
 
@@ -188,11 +185,4 @@ func reason(err error) string {
 		return "Redis did not answer in time"
 	}
 	return "Redis does not answer"
-}
-
-// complain logs an error that every request may meet, once in a minute.
-func (s *service) complain(c *admit.Complaint, what string, err error) {
-	if c.IsDue(time.Minute) {
-		s.log.Error(what, "error", err)
-	}
 }

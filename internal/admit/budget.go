@@ -49,15 +49,6 @@ func (q *Request) reserve() {
 	q.isGone()
 }
 
-// takeReserved returns the reservations, which are settled once.
-func (q *Request) takeReserved() []*loader.Reserved {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	reserved := q.reserved
-	q.reserved = nil
-	return reserved
-}
-
 // settle settles reservations. It goes on in the background while Redis is down.
 func settle(reserved []*loader.Reserved, actual int64) {
 	for _, r := range reserved {

@@ -8,6 +8,8 @@ import (
 	"reflect"
 
 	"github.com/sluice-redis/sluice/admission"
+	"github.com/sluice-redis/sluice/internal/clientaddr"
+	"github.com/sluice-redis/sluice/internal/throttle"
 	"github.com/sluice-redis/sluice/loader"
 )
 
@@ -23,6 +25,7 @@ type Door[R, C any] struct {
 	charges []Keyed[R] // Charges, with the options
 	made    bool       // Init was called
 	err     error
+	log     *throttle.Log // why all requests are refused
 }
 
 // Keyed is a charge whose subject is made by a key, unless it has one.
@@ -69,7 +72,7 @@ const (
 
 // Init applies the options to the charges, and checks all. Call it before anything else.
 func (d *Door[R, C]) Init() {
-	d.made = true
+	d.made, d.log = true, throttle.New(nil)
 	for _, c := range d.Charges {
 		keyed := d.Read(c)
 		d.complete(&keyed.Charge)
@@ -109,6 +112,23 @@ func (d *Door[R, C]) Decide(ctx context.Context, q *Request, r R, parts Part) {
 	case q.Outcome == admission.Allowed:
 		q.Decide(ctx)
 	}
+	if q.Outcome == admission.Misconfigured || errors.Is(q.Err, admission.ErrNoLimiter) {
+		d.Complain(q.Err)
+	}
+}
+
+// unmade is the log of doors that nobody made.
+var unmade throttle.Log
+
+// Complain logs why requests are refused whatever Redis says: each cause once a minute, with the number left out.
+func (d *Door[R, C]) Complain(err error) {
+	about := err.Error() // says what the program says
+	if argument, ok := errors.AsType[*loader.ArgumentError](err); ok {
+		about = argument.Limiter + " " + argument.Argument // the value may be a request's
+	} else if _, ok := errors.AsType[*clientaddr.PeerError](err); ok {
+		about = "peer"
+	}
+	cmp.Or(d.log, &unmade).Error(cmp.Or(d.Package, "sluice")+": requests are refused until the program is mended", about, err)
 }
 
 // charge finds the charges of a request.

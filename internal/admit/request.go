@@ -267,7 +267,7 @@ func (q *Request) Finish(ctx context.Context, outcome int) error {
 func (q *Request) withdraw() {
 	ctx := context.WithoutCancel(q.ctx)
 	_ = q.giveBack(ctx, func(*Charge) bool { return true }) // the loader's observer is told
-	settle(q.takeReserved(), 0)
+	settle(taken(&q.mu, &q.reserved), 0)
 	for i := range q.Charges {
 		if c := &q.Charges[i]; c.Quota && c.Decision.Granted {
 			c.Answered = false // what a quota has granted does not show
@@ -309,16 +309,19 @@ func (q *Request) Holds() bool { return len(q.slots) > 0 }
 // Release releases the slots and settles the budgets. It may be called several times, also by a request that was
 // refused. What fails goes on in the background.
 func (q *Request) Release() {
-	q.mu.Lock()
-	reserved, slots := q.reserved, q.slots
-	q.reserved, q.slots = nil, nil
-	q.mu.Unlock()
-	if len(reserved) > 0 {
+	if reserved := taken(&q.mu, &q.reserved); len(reserved) > 0 {
 		q.settleUsed(reserved)
 	}
-	if len(slots) > 0 {
-		release(slots)
-	}
+	release(taken(&q.mu, &q.slots))
+}
+
+// taken empties a list of what ends once.
+func taken[T any](mu *sync.Mutex, list *[]T) []T {
+	mu.Lock()
+	defer mu.Unlock()
+	all := *list
+	*list = nil
+	return all
 }
 
 // isMisconfigured reports whether a request is refused whatever Redis says.

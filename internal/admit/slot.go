@@ -56,10 +56,7 @@ func (q *Request) note(d Decision) {
 
 // TakeOver returns the release of the slots, which then outlive the request.
 func (q *Request) TakeOver() func() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	slots := q.slots
-	q.slots = nil
+	slots := taken(&q.mu, &q.slots)
 	return func() { release(slots) }
 }
 

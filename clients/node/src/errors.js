@@ -43,17 +43,18 @@ function refuse(limiter, argument, value, want, text) {
   return new ArgumentError(limiter ? `${limiter}: ${message}` : message, fields);
 }
 
-const told = new Map(); // by the names of limiters: when a warning was emitted, and how many were left out since
+const told = new Map(); // by limiter and outcome: when a warning was emitted, and how many were left out since
 
-/** Tells operators what was not decided or done, once a second for a name at most, and without keys. */
+/** Tells operators what was not decided or done, the same once a minute at most, and without keys. */
 function warn(name, outcome, error) {
-  const last = told.get(name) ?? { time: -Infinity, more: 0 };
-  told.set(name, last);
-  if (performance.now() - last.time < 1000) return void last.more++;
+  const about = `${name}: ${outcome}`;
+  const last = told.get(about) ?? { time: -Infinity, more: 0 };
+  told.set(about, last);
+  if (performance.now() - last.time < 60_000) return void last.more++;
   const why = error instanceof StateError ? `${error.script}: ${error.code}` : error.message.replace('sluice: ', '');
   const more = last.more > 0 ? ` (and ${last.more} more)` : '';
   Object.assign(last, { time: performance.now(), more: 0 });
-  process.emitWarning(`${name}: ${outcome}: ${why}${more}`, 'SluiceWarning');
+  process.emitWarning(`${about}: ${why}${more}`, 'SluiceWarning');
 }
 
 /** Reports whether the server answered with an error: by its class, or by its code if a bundler has renamed that. */

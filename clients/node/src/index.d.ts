@@ -23,7 +23,7 @@ export interface LimitsOptions {
   timeout?: Duration;
   /**
    * What happens when Redis does not decide. Default: "error". All other answers are degraded, and process.emitWarning
-   * tells of them, once a second for a name at most.
+   * tells of them, the same once a minute at most.
    */
   onFailure?: OnFailure;
   /**

@@ -50,7 +50,7 @@ func (s *sharing) sendNext(q *nodeQueue) (more bool) {
 		more, heard = s.endPipeline(q, p)
 		close(p.returned)
 		if !heard {
-			s.client.Log.Panicked(p.raised)
+			p.raised.Log(s.client.Log)
 		}
 		if more && p.raised.IsGoexit() {
 			s.drain(q) // this goroutine ends

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/sluice-redis/sluice/internal/throttle"
 )
 
 // BreakerOptions are when calls are not sent any more, and how often one is sent nevertheless.
@@ -38,7 +39,7 @@ func (e *OpenError) Is(target error) bool { return target == ErrBreakerOpen }
 type breaker struct {
 	BreakerOptions
 	node string
-	log  *Log
+	log  *throttle.Log
 
 	mu       sync.Mutex
 	inFlight int       // calls
@@ -126,14 +127,14 @@ func (c *Call) Report(outcome *error) {
 // breakers holds the breaker of each node of a client.
 type breakers struct {
 	BreakerOptions
-	log  *Log
+	log  *throttle.Log
 	only *breaker // of a client with one node
 
 	mu    sync.RWMutex
 	nodes map[string]*breaker // by address
 }
 
-func newBreakers(o BreakerOptions, rdb redis.UniversalClient, log *Log) *breakers {
+func newBreakers(o BreakerOptions, rdb redis.UniversalClient, log *throttle.Log) *breakers {
 	b := &breakers{BreakerOptions: o, log: log, nodes: map[string]*breaker{}}
 	b.only = b.newBreaker(addrOf(rdb))
 	return b

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 
 	"github.com/redis/go-redis/v9"
@@ -20,7 +21,9 @@ func (c *Call) Target(ctx context.Context, script *sluice.Script) LoadTarget {
 func (c *Call) Load(ctx context.Context, script *sluice.Script) error {
 	err := c.client.load(ctx, script, c.Key, c.reloads > 1)
 	if err == nil && c.client.Log != nil {
-		c.client.Log.scriptLoaded(ctx, NameOf(script), script.SHA1, c.loadedOn(ctx))
+		name, node := NameOf(script), c.loadedOn(ctx)
+		c.client.Log.Log(ctx, slog.LevelInfo, "script loaded", name+" "+node, slog.String("script", name),
+			slog.String("sha1", script.SHA1), slog.String("node", node))
 	}
 	return err
 }

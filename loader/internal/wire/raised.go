@@ -1,8 +1,12 @@
 package wire
 
 import (
+	"context"
+	"log/slog"
 	"runtime"
 	"runtime/debug"
+
+	"github.com/sluice-redis/sluice/internal/throttle"
 )
 
 // Raised is how the caller's code (a hook, an observer, a handler) ended in one of our goroutines without returning: by
@@ -36,4 +40,15 @@ func (r *Raised) Reraise() {
 		runtime.Goexit()
 	}
 	panic(r.Value)
+}
+
+// Log logs a panic that cannot be raised in the caller's goroutine, because the caller has left. If the handler panics
+// too, that panic is dropped.
+func (r *Raised) Log(log *throttle.Log) {
+	if r == nil || r.IsGoexit() {
+		return
+	}
+	defer func() { _ = recover() }()
+	log.Log(context.Background(), slog.LevelError, "panic given up", "",
+		slog.Any("panic", r.Value), slog.String("stack", string(r.Stack)))
 }

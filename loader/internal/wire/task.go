@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/sluice-redis/sluice/internal/throttle"
 )
 
 // task is a call that runs in one of our goroutines: of the client, or of anything else that may run the caller's code.
@@ -39,7 +41,7 @@ const (
 // tasks runs tasks, each in a new goroutine. No goroutine waits for a next task, so tests that look for leaked
 // goroutines, or run in a testing/synctest bubble, find none after the calls.
 type tasks struct {
-	log  *Log
+	log  *throttle.Log
 	free sync.Pool // of tasks
 }
 
@@ -72,7 +74,7 @@ func (ts *tasks) runTask(t *task) {
 			t.raised = Caught(returned, recover())
 		}
 		if !t.state.CompareAndSwap(running, ended) {
-			ts.log.Panicked(t.raised)
+			t.raised.Log(ts.log)
 		}
 		t.ended <- struct{}{}
 	}()

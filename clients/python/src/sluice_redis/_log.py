@@ -10,9 +10,9 @@ logged: Dict[Tuple[str, str], Tuple[float, int]] = {}  # when, and how many were
 
 
 def warn(limiter: str, message: str, error: object) -> None:
-    """Logs a message about a limiter, the same one once a second at most. Keys and subjects do not belong here."""
+    """Logs a message about a limiter, the same one once a minute at most. Keys and subjects do not belong here."""
     now, (last, left_out) = time.monotonic(), logged.get((limiter, message), (-math.inf, 0))
-    if now - last < 1:
+    if now - last < 60:
         logged[limiter, message] = last, left_out + 1
         return
     if len(logged) > 1000:  # names are few

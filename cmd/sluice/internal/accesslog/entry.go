@@ -114,37 +114,33 @@ func (d *draft) setNamed(name, value string) {
 	case "http":
 		d.setHeader(strings.ReplaceAll(key, "_", "-"), value)
 	case "cookie":
-		d.setCookie(key, value)
+		d.Request.Cookie = with(d.Request.Cookie, key, value)
 	case "arg":
-		if d.Request.Query == nil {
-			d.Request.Query = url.Values{}
-		}
-		d.Request.Query[key] = []string{value}
+		d.Request.Query = with(d.Request.Query, key, value)
 	}
 }
 
 func (d *draft) setHeader(name string, values ...string) {
-	if d.Request.Header == nil {
-		d.Request.Header = map[string][]string{}
-	}
 	name = http.CanonicalHeaderKey(name)
-	d.Request.Header[name] = values
+	d.Request.Header = with(d.Request.Header, name, values...)
 	if name != "Cookie" {
 		return
 	}
 	for _, line := range values {
 		cookies, _ := http.ParseCookie(line) // those that it can read
 		for _, c := range cookies {
-			d.setCookie(c.Name, c.Value)
+			d.Request.Cookie = with(d.Request.Cookie, c.Name, c.Value)
 		}
 	}
 }
 
-func (d *draft) setCookie(name, value string) {
-	if d.Request.Cookie == nil {
-		d.Request.Cookie = map[string]string{}
+// with returns a map that has these values for a key.
+func with[M ~map[string][]string](m M, key string, values ...string) M {
+	if m == nil {
+		m = M{}
 	}
-	d.Request.Cookie[name] = value
+	m[key] = values
+	return m
 }
 
 // setAddress takes an address with or without a port.
