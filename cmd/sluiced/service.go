@@ -16,7 +16,6 @@ import (
 	grpcstatus "google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 
-	"github.com/sluice-redis/sluice/httplimit"
 	"github.com/sluice-redis/sluice/internal/admit"
 	"github.com/sluice-redis/sluice/loader"
 )
@@ -28,13 +27,14 @@ const maxMessage = 256 << 10
 type service struct {
 	ratelimitv3.UnimplementedRateLimitServiceServer
 
-	limits   *limits
-	timeout  time.Duration // of a call
-	headers  httplimit.HeaderSet
-	metadata bool
-	calls    chan struct{} // a place for each call at once
-	metrics  *metrics
-	log      *slog.Logger
+	limits      *limits
+	timeout     time.Duration // of a call
+	authTimeout time.Duration // of one of forward auth
+	headers     headers
+	metadata    bool
+	calls       chan struct{} // a place for each call at once
+	metrics     *metrics
+	log         *slog.Logger
 
 	unmatched, refused admit.Complaint // of requests that no file is about, and of those of forward auth
 }
@@ -174,7 +174,9 @@ func (s *service) serveAuth(w http.ResponseWriter, r *http.Request) {
 	}
 	defer func() { <-s.calls }()
 	began := time.Now()
-	refusal, err := s.limits.auth(w, r)
+	ctx, cancel := context.WithTimeout(r.Context(), s.authTimeout)
+	defer cancel()
+	refusal, err := s.limits.auth(w, r.WithContext(ctx))
 	s.metrics.duration.Record(r.Context(), time.Since(began).Seconds(), byAuth)
 	if err != nil {
 		s.metrics.count(r.Context(), s.metrics.refusals, refusal)
