@@ -44,12 +44,13 @@ const (
 
 // item is what the headers say of one window.
 type item struct {
-	policy    string
+	policy    string // "": a header cannot say it
 	slot      bool
 	quota     int64
 	window    int64 // in seconds; 0: there is none
 	remaining int64
 	reset     time.Duration // noReset: unknown
+	seconds   int64         // of reset
 	now       time.Time     // of the decision; zero if degraded or without a reset
 	degraded  bool
 }
@@ -73,7 +74,7 @@ func SetHeaders(header http.Header, set HeaderSet, result Result) {
 		setCounts(header, "X-Ratelimit", items, item.resetTime)
 	}
 	if set&Draft03 != 0 {
-		setCounts(header, "Ratelimit", items, func(it item) int64 { return admit.Seconds(it.reset) })
+		setCounts(header, "Ratelimit", items, func(it item) int64 { return it.seconds })
 	}
 }
 
@@ -124,6 +125,10 @@ func itemOf(d Decision, policy string, w loader.WindowState) item {
 	if w.Limit.Burst > 0 && w.Limit.Permits > 0 {
 		it.quota, it.window = burstOf(w.Limit)
 	}
+	if !admit.IsPrintable(policy) {
+		it.policy = ""
+	}
+	it.seconds = min(admit.Seconds(it.reset), cmp.Or(it.window, math.MaxInt64)) // t is never above w
 	return it
 }
 
@@ -145,7 +150,7 @@ func burstOf(limit loader.Limit) (quota, window int64) {
 func addDraft11(header http.Header, items []item) {
 	var policies, limits []byte
 	for _, it := range items {
-		if !admit.IsPrintable(it.policy) { // a header cannot say it, and the others are said
+		if it.policy == "" {
 			continue
 		}
 		policies = appendNumber(it.appendName(policies), ";q=", it.quota)
@@ -160,7 +165,7 @@ func addDraft11(header http.Header, items []item) {
 		}
 		limits = appendNumber(it.appendName(limits), ";r=", it.remaining)
 		if it.reset != noReset {
-			limits = appendNumber(limits, ";t=", min(admit.Seconds(it.reset), cmp.Or(it.window, math.MaxInt64)))
+			limits = appendNumber(limits, ";t=", it.seconds)
 		}
 	}
 	if len(policies) > 0 {

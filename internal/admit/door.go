@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"strings"
 
 	"github.com/sluice-redis/sluice/admission"
 	"github.com/sluice-redis/sluice/loader"
@@ -234,11 +233,6 @@ func (d *Door[R, C]) checkUse(c *Keyed[R]) error {
 		return fmt.Errorf("name %q: want printable ASCII characters", c.Name)
 	}
 	return c.Key.err
-}
-
-// IsPrintable reports whether a header can have a text: it is of printable ASCII characters.
-func IsPrintable(text string) bool {
-	return !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' })
 }
 
 // isNil reports whether there is no limiter: nil, or what a map of pointers has for an unknown plan.

@@ -54,6 +54,11 @@ func Network(addr netip.Addr, bits int) string {
 	return netip.PrefixFrom(addr, bits).Masked().String()
 }
 
+// IsPrintable reports whether a header can have a text: it is of printable ASCII characters.
+func IsPrintable(text string) bool {
+	return !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' })
+}
+
 // Seconds returns a time in whole seconds, rounded up.
 func Seconds(d time.Duration) int64 {
 	if d > math.MaxInt64-time.Second {
