@@ -6,6 +6,7 @@ import (
 	"debug/elf"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"os/exec"
@@ -99,14 +100,27 @@ type manifest struct {
 		ClusterIP    string
 		MinAvailable int
 		Replicas     int
-		Template     struct {
+		Selector     any
+		Ports        []struct {
+			Name string
+			Port int
+		}
+		PodSelector any
+		Ingress     []struct {
+			Ports []struct{ Port string }
+		}
+		Endpoints []struct{ Port string }
+		Template  struct {
 			Spec struct {
 				TerminationGracePeriodSeconds int
 				SecurityContext               struct{ RunAsNonRoot bool }
 				Containers                    []struct {
-					Args            []string
-					Env             []struct{ Name string }
-					Ports           []struct{ ContainerPort int }
+					Args  []string
+					Env   []struct{ Name string }
+					Ports []struct {
+						Name          string
+						ContainerPort int
+					}
 					LivenessProbe   struct{ HTTPGet struct{ Path string } }
 					ReadinessProbe  struct{ HTTPGet struct{ Path string } }
 					SecurityContext struct {
@@ -159,9 +173,32 @@ func TestKubernetes(t *testing.T) {
 	settings, err := a.parseServe(c.Args[1:])
 	must(t, err)
 	ports := []string{settings.grpc, settings.http, settings.admin}
+	named := map[string]int{}
 	for _, p := range c.Ports {
+		named[p.Name] = p.ContainerPort
 		if !slices.Contains(ports, fmt.Sprintf(":%d", p.ContainerPort)) {
 			t.Errorf("sluiced does not listen at %d", p.ContainerPort)
+		}
+	}
+	reachable := map[string]int{}
+	for _, p := range objects["service"].Spec.Ports {
+		reachable[p.Name] = p.Port
+	}
+	let := map[string]int{}
+	for _, rule := range objects["networkpolicy"].Spec.Ingress {
+		for _, p := range rule.Ports {
+			let[p.Port] = named[p.Port]
+		}
+	}
+	if len(named) != 3 || !maps.Equal(named, reachable) || !maps.Equal(named, let) ||
+		reachable[objects["servicemonitor"].Spec.Endpoints[0].Port] != 9090 {
+		t.Errorf("ports %v, of the Service %v, of the NetworkPolicy %v", named, reachable, let)
+	}
+	const chosen = "map[matchlabels:map[app:sluiced]]"
+	for _, selector := range []any{objects["networkpolicy"].Spec.PodSelector, objects["servicemonitor"].Spec.Selector,
+		objects["deployment"].Spec.Selector, objects["poddisruptionbudget"].Spec.Selector} {
+		if fmt.Sprint(selector) != chosen {
+			t.Errorf("selector %v, want %s", selector, chosen)
 		}
 	}
 	if need := (settings.drain + drainTime).Seconds(); float64(pod.TerminationGracePeriodSeconds) <= need {
