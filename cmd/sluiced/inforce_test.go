@@ -45,6 +45,9 @@ func TestLimitsInForce(t *testing.T) {
 		`sluiced_limit_calls_total{domain="d",limit="a"} 4`, `sluiced_limit_calls_total{domain="d",limit="b"} 0`,
 		`sluiced_limit_calls_total{domain="web",limit="web"} 4`, `sluiced_near_limit_total{domain="d",limit="a"} 1`,
 		`sluiced_near_limit_total{domain="web",limit="web"} 1`)
+	if text := scrape(t, s.metrics); !strings.Contains(text, "\ngo_goroutines ") || !strings.Contains(text, "\nprocess_") {
+		t.Error("no metrics of the process")
+	}
 	w := httptest.NewRecorder()
 	s.metrics.serveSubjects(w, nil)
 	for _, want := range []string{
