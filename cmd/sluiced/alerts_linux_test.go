@@ -70,47 +70,47 @@ func kill(_ *testing.T, s *redistest.Server) { s.Kill() }
 // Beside each way to ask sluiced, each query of the dashboard answers with data, and each alert fires when what it is
 // for is done, and none before. The times of the rules are seconds here.
 func TestAlerts(t *testing.T) {
-	var all sync.WaitGroup
+	var all sync.WaitGroup // all at once, because they mostly wait
 	defer all.Wait()
 	for _, kind := range installations {
-		all.Go(func() {
-			t.Run(kind.name, func(t *testing.T) { // they mostly wait
-				a := newAlarm(t, kind)
-				a.calls.Store(&[]string{"wide", "login", "open", "tried"})
-				a.clients(t, 2)
-				a.await(t, "SluicedUnused")
-				delete(a.fired, "SluicedGone") // Prometheus finds what it watches after some seconds
-				for alert := range a.fired {
-					if alert != "SluicedUnused" && alert != "SluicedSlow" { // this machine may be slow
-						t.Errorf("%s fires while all is well", alert)
-					}
-				}
-				for name := range kind.files {
-					must(t, os.WriteFile(filepath.Join(a.dir, name), []byte("wrong: true\n"), 0o600))
-				}
-				calls := append(slices.Clone(*a.calls.Load()), kind.wrong...)
-				a.calls.Store(&calls)
-				a.proxy.Delay(30*time.Millisecond, 0)
-				a.clients(t, 10)
-				a.await(t, "SluicedOldLimits", "SluicedSlow", "SluicedBusy", "SluicedUnmatched", "SluicedMalformed",
-					"SluicedMisdirected")
-				a.proxy.Pass()
-				kind.outage(t, a.redis)
-				a.await(t, "SluicedWithoutRedis", "SluicedUndecided", "SluicedDegraded")
-				a.stop()
-				a.await(t, "SluicedGone")
-				for _, alert := range alertName.FindAllStringSubmatch(read(t, deploy+"prometheus-rules.yaml"), -1) {
-					if !a.fired[alert[1]] && !slices.Contains(kind.without, alert[1]) {
-						t.Errorf("%s has not fired", alert[1])
-					}
-				}
-				for query, answered := range a.queries {
-					if !answered {
-						t.Errorf("no data for %s", query)
-					}
-				}
-			})
-		})
+		all.Go(func() { t.Run(kind.name, func(t *testing.T) { newAlarm(t, kind).fireAll(t) }) })
+	}
+}
+
+func (a *alarm) fireAll(t *testing.T) {
+	calls := []string{"wide", "login", "open", "tried"}
+	a.calls.Store(&calls)
+	a.clients(t, 2)
+	a.await(t, "SluicedUnused")
+	delete(a.fired, "SluicedGone") // Prometheus finds what it watches after some seconds
+	for alert := range a.fired {
+		if alert != "SluicedUnused" && alert != "SluicedSlow" { // this machine may be slow
+			t.Errorf("%s fires while all is well", alert)
+		}
+	}
+	for name := range a.files {
+		must(t, os.WriteFile(filepath.Join(a.dir, name), []byte("wrong: true\n"), 0o600))
+	}
+	more := slices.Concat(calls, a.wrong)
+	a.calls.Store(&more)
+	a.proxy.Delay(30*time.Millisecond, 0)
+	a.clients(t, 10)
+	a.await(t, "SluicedOldLimits", "SluicedSlow", "SluicedBusy", "SluicedUnmatched", "SluicedMalformed",
+		"SluicedMisdirected")
+	a.proxy.Pass()
+	a.outage(t, a.redis)
+	a.await(t, "SluicedWithoutRedis", "SluicedUndecided", "SluicedDegraded")
+	a.stop()
+	a.await(t, "SluicedGone")
+	for _, alert := range alertName.FindAllStringSubmatch(read(t, deploy+"prometheus-rules.yaml"), -1) {
+		if !a.fired[alert[1]] && !slices.Contains(a.without, alert[1]) {
+			t.Errorf("%s has not fired", alert[1])
+		}
+	}
+	for query, answered := range a.queries {
+		if !answered {
+			t.Errorf("no data for %s", query)
+		}
 	}
 }
 
