@@ -66,19 +66,27 @@ func TestLimitsInForce(t *testing.T) {
 	}
 }
 
-// A list of subjects is bounded, and has those that come often, however many others come once.
+// A list of subjects is bounded, and has those that come often, however many others come once. Who has left it and comes
+// again is not counted for fewer than it was.
 func TestSubjects(t *testing.T) {
 	var s subjects
+	limit := limitKey{"d", "a"}
 	for i := range 10_000 {
-		s.add(limitKey{"d", "a"}, fmt.Sprint("once", i), 1)
+		s.add(limit, fmt.Sprint("once", i), 1)
 		if i%10 == 0 {
-			s.add(limitKey{"d", "a"}, "often", 0.9)
+			s.add(limit, "often", 0.9)
 		}
 	}
 	list := s.list()
 	if first := list[0]; len(list) != maxSubjects || first.Subject != "often" || first.Used != 90 ||
 		first.AtLeast > 1000 || first.AtMost < 1000 {
 		t.Errorf("%d subjects, the first %+v", len(list), first)
+	}
+	s.add(limit, "once0", 1)
+	for _, one := range s.list() {
+		if one.Subject == "once0" && (one.AtLeast != 1 || one.AtMost < 2) {
+			t.Errorf("counted twice: %+v", one)
+		}
 	}
 	s.since = s.since.Add(-2 * listTime)
 	s.add(limitKey{"d", "a"}, strings.Repeat("x", 300), 1)
