@@ -36,6 +36,10 @@ const (
 
 	// ShadowHeaders sends the headers also for limits in shadow.
 	ShadowHeaders
+
+	// Draft03 is RateLimit-Limit, RateLimit-Remaining and RateLimit-Reset, as XRateLimit but for Reset, which is in
+	// seconds from now: as in the third draft, and as envoyproxy/ratelimit sends them.
+	Draft03
 )
 
 // item is what the headers say of one window.
@@ -51,6 +55,9 @@ type item struct {
 	degraded  bool
 }
 
+// unshown is how much longer than its window a permit counts without a word: a second has w=1.
+const unshown = 10 * time.Millisecond
+
 // noReset is the reset of an item that waiting does not help. It is later than all others.
 const noReset = loader.Never
 
@@ -64,7 +71,10 @@ func SetHeaders(header http.Header, set HeaderSet, result Result) {
 		addDraft11(header, items)
 	}
 	if set&XRateLimit != 0 {
-		setXRateLimit(header, items)
+		setCounts(header, "X-Ratelimit", items, item.resetTime)
+	}
+	if set&Draft03 != 0 {
+		setCounts(header, "Ratelimit", items, func(it item) int64 { return it.seconds })
 	}
 }
 
@@ -110,7 +120,7 @@ func itemOf(d Decision, policy string, w loader.WindowState) item {
 		it.reset = min(it.reset, d.Wait)
 	}
 	if !d.Slot {
-		it.window = admit.Seconds(max(w.Limit.Window, w.CountsFor)) // so that t is never above w
+		it.window = admit.Seconds(max(w.Limit.Window, w.CountsFor-unshown))
 	}
 	if w.Limit.Burst > 0 && w.Limit.Permits > 0 {
 		it.quota, it.window = burstOf(w.Limit)
@@ -118,7 +128,7 @@ func itemOf(d Decision, policy string, w loader.WindowState) item {
 	if !admit.IsPrintable(policy) {
 		it.policy = ""
 	}
-	it.seconds = admit.Seconds(it.reset)
+	it.seconds = min(admit.Seconds(it.reset), cmp.Or(it.window, math.MaxInt64)) // t is never above w
 	return it
 }
 
@@ -180,30 +190,30 @@ func appendNumber(list []byte, parameter string, n int64) []byte {
 	return strconv.AppendInt(append(list, parameter...), n, 10)
 }
 
-// setXRateLimit sets the headers of the item with the fewest permits remaining, unless another limit has already
+// setCounts sets the headers of the item with the fewest permits remaining, unless another limit has already
 // set headers for an item with fewer. If two are equal, the one that is reset later counts: a client has to wait that
-// long.
-func setXRateLimit(header http.Header, items []item) {
-	items = slices.DeleteFunc(items, func(it item) bool { return it.degraded || it.slot })
+// long. The names are prefix and -Limit, -Remaining, -Reset.
+func setCounts(header http.Header, prefix string, items []item, resetOf func(item) int64) {
+	items = slices.DeleteFunc(slices.Clone(items), func(it item) bool { return it.degraded || it.slot })
 	if len(items) == 0 {
 		return
 	}
 	it := slices.MinFunc(items, func(a, b item) int {
 		return cmp.Or(cmp.Compare(a.remaining, b.remaining), cmp.Compare(b.reset, a.reset))
 	})
-	const remaining, reset = "X-Ratelimit-Remaining", "X-Ratelimit-Reset"
+	remaining, reset := prefix+"-Remaining", prefix+"-Reset"
 	before, err := strconv.ParseInt(header.Get(remaining), 10, 64)
 	resetBefore, _ := strconv.ParseInt(header.Get(reset), 10, 64)
-	if err == nil && (before < it.remaining || before == it.remaining && resetBefore > it.resetTime()) {
+	if err == nil && (before < it.remaining || before == it.remaining && resetBefore > resetOf(it)) {
 		return
 	}
-	header.Set("X-Ratelimit-Limit", strconv.FormatInt(it.quota, 10))
+	header.Set(prefix+"-Limit", strconv.FormatInt(it.quota, 10))
 	header.Set(remaining, strconv.FormatInt(it.remaining, 10))
 	if it.reset == noReset {
 		header.Del(reset)
 		return
 	}
-	header.Set(reset, strconv.FormatInt(it.resetTime(), 10))
+	header.Set(reset, strconv.FormatInt(resetOf(it), 10))
 }
 
 // resetTime returns the time of the reset, in seconds since 1970, rounded up.

@@ -205,6 +205,15 @@ func TestXRateLimit(t *testing.T) {
 	wantHeader(t, answer, "X-RateLimit-Remaining", "2")
 	wantHeader(t, answer, "X-RateLimit-Reset", strconv.FormatInt(second0.Unix()+3618, 10))
 
+	answer = get(httplimit.New(ring, httplimit.KeyOf("03"), httplimit.Headers(httplimit.Draft03)).Handler(ok), ada)
+	wantHeader(t, answer, "RateLimit-Limit", "3")
+	wantHeader(t, answer, "RateLimit-Remaining", "2")
+	wantHeader(t, answer, "RateLimit-Reset", "3618")
+	second := limits.SliceRing("second", []loader.Limit{loader.PerSecond(5)}) // counts for 1.005 s
+	answer = get(httplimit.New(second, httplimit.KeyByIP()).Handler(ok), ada)
+	wantHeader(t, answer, "RateLimit-Policy", `"second";q=5;w=1`)
+	wantHeader(t, answer, "RateLimit", `"second";r=4;t=1`)
+
 	slots := httplimit.Slots(limits.Concurrency("slots", 1, time.Minute), httplimit.KeyByIP())
 	slotted := httplimit.New(ring, httplimit.KeyOf("all"), slots, httplimit.Headers(httplimit.XRateLimit)).Handler(ok)
 	answer = get(slotted, ada)

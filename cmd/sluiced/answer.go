@@ -48,7 +48,7 @@ func unitOfWindow(window time.Duration) unit {
 }
 
 // answer makes the response to a request that was decided.
-func (d *decision) answer(headers httplimit.HeaderSet, metadata bool) *ratelimitv3.RateLimitResponse {
+func (d *decision) answer(headers headers, metadata bool) *ratelimitv3.RateLimitResponse {
 	r := &ratelimitv3.RateLimitResponse{
 		OverallCode: ratelimitv3.RateLimitResponse_OK, Statuses: make([]*status, len(d.asked.Descriptors)),
 	}
@@ -58,7 +58,7 @@ func (d *decision) answer(headers httplimit.HeaderSet, metadata bool) *ratelimit
 	for i := range r.Statuses {
 		r.Statuses[i] = d.status(i)
 	}
-	if headers != 0 {
+	if headers.HeaderSet != 0 {
 		r.ResponseHeadersToAdd = d.headers(headers)
 	}
 	if metadata {
@@ -136,7 +136,7 @@ func (d *decision) describe(s *status, i int, denies bool) {
 }
 
 // headers returns the headers of httplimit.
-func (d *decision) headers(set httplimit.HeaderSet) (added []*corev3.HeaderValue) {
+func (d *decision) headers(sent headers) (added []*corev3.HeaderValue) {
 	result := d.Result
 	result.Decisions = slices.Clone(result.Decisions)
 	for i := range result.Decisions {
@@ -145,7 +145,8 @@ func (d *decision) headers(set httplimit.HeaderSet) (added []*corev3.HeaderValue
 		}
 	}
 	header := http.Header{}
-	httplimit.SetHeaders(header, set, httplimit.Result{Result: result})
+	httplimit.SetHeaders(header, sent.HeaderSet, httplimit.Result{Result: result})
+	sent.rename(header)
 	for _, name := range slices.Sorted(maps.Keys(header)) {
 		for _, value := range header[name] {
 			added = append(added, &corev3.HeaderValue{Key: name, Value: value})

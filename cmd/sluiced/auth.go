@@ -69,10 +69,14 @@ func (l *limits) newAuth(denied int, policies *policy.Policies) http.Handler {
 		if result.Outcome == httplimit.Denied {
 			result.Status = denied
 		}
+		l.headers.rename(w.Header())
 		httplimit.WriteProblem(w, r, result)
 	}
-	return policies.Middleware(nil, httplimit.Headers(l.headers), httplimit.Refuse(refuse)).Handler(
-		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }))
+	return policies.Middleware(nil, httplimit.Headers(l.headers.HeaderSet), httplimit.Refuse(refuse)).Handler(
+		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			l.headers.rename(w.Header())
+			w.WriteHeader(http.StatusOK)
+		}))
 }
 
 // What proxies say of the client's request, the more usual header first.

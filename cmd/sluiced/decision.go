@@ -39,6 +39,7 @@ type decision struct {
 type limit struct {
 	domain      string          // of an Envoy file, or the name of the policy file
 	rule        *envoyfile.Rule // of an Envoy file
+	name        string          // of the rule, without a value of the request
 	rate        loader.Limit    // of an Envoy file
 	descriptors []int
 }
@@ -187,6 +188,7 @@ func (d *decision) chargeByEnvoy(in *domain, i int, entries []envoyfile.Entry) e
 	}
 	found := in.rules[rule]
 	c.Limiter, c.Subject, l.rule, l.rate = found.limiter, admit.Subject(rule.Key(entries)...), rule, found.rate
+	l.name = found.name
 	d.add(c, l)
 	return nil
 }
@@ -246,7 +248,7 @@ func (d *decision) add(c admit.Charge, l limit) {
 		}
 		sum.N, about.descriptors = admit.Sum(sum.N, c.N), append(about.descriptors, l.descriptors...)
 		if l.rate.Permits < about.rate.Permits {
-			sum.Limiter, sum.Name, about.rate = c.Limiter, c.Name, l.rate
+			sum.Limiter, sum.Name, about.rate, about.name = c.Limiter, c.Name, l.rate, l.name
 		}
 		return
 	}

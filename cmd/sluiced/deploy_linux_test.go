@@ -2,20 +2,17 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"debug/elf"
-	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"go.yaml.in/yaml/v4"
 
@@ -99,14 +96,27 @@ type manifest struct {
 		ClusterIP    string
 		MinAvailable int
 		Replicas     int
-		Template     struct {
+		Selector     any
+		Ports        []struct {
+			Name string
+			Port int
+		}
+		PodSelector any
+		Ingress     []struct {
+			Ports []struct{ Port string }
+		}
+		Endpoints []struct{ Port string }
+		Template  struct {
 			Spec struct {
 				TerminationGracePeriodSeconds int
 				SecurityContext               struct{ RunAsNonRoot bool }
 				Containers                    []struct {
-					Args            []string
-					Env             []struct{ Name string }
-					Ports           []struct{ ContainerPort int }
+					Args  []string
+					Env   []struct{ Name string }
+					Ports []struct {
+						Name          string
+						ContainerPort int
+					}
 					LivenessProbe   struct{ HTTPGet struct{ Path string } }
 					ReadinessProbe  struct{ HTTPGet struct{ Path string } }
 					SecurityContext struct {
@@ -159,9 +169,32 @@ func TestKubernetes(t *testing.T) {
 	settings, err := a.parseServe(c.Args[1:])
 	must(t, err)
 	ports := []string{settings.grpc, settings.http, settings.admin}
+	named := map[string]int{}
 	for _, p := range c.Ports {
+		named[p.Name] = p.ContainerPort
 		if !slices.Contains(ports, fmt.Sprintf(":%d", p.ContainerPort)) {
 			t.Errorf("sluiced does not listen at %d", p.ContainerPort)
+		}
+	}
+	reachable := map[string]int{}
+	for _, p := range objects["service"].Spec.Ports {
+		reachable[p.Name] = p.Port
+	}
+	let := map[string]int{}
+	for _, rule := range objects["networkpolicy"].Spec.Ingress {
+		for _, p := range rule.Ports {
+			let[p.Port] = named[p.Port]
+		}
+	}
+	if len(named) != 3 || !maps.Equal(named, reachable) || !maps.Equal(named, let) ||
+		reachable[objects["servicemonitor"].Spec.Endpoints[0].Port] != 9090 {
+		t.Errorf("ports %v, of the Service %v, of the NetworkPolicy %v", named, reachable, let)
+	}
+	const chosen = "map[matchlabels:map[app:sluiced]]"
+	for _, selector := range []any{objects["networkpolicy"].Spec.PodSelector, objects["servicemonitor"].Spec.Selector,
+		objects["deployment"].Spec.Selector, objects["poddisruptionbudget"].Spec.Selector} {
+		if fmt.Sprint(selector) != chosen {
+			t.Errorf("selector %v, want %s", selector, chosen)
 		}
 	}
 	if need := (settings.drain + drainTime).Seconds(); float64(pod.TerminationGracePeriodSeconds) <= need {
@@ -213,33 +246,16 @@ func TestCompose(t *testing.T) {
 	}
 }
 
-var metricName = regexp.MustCompile(`sluiced?_[a-z_]+`)
-
-// The alerts fire when they should, and alerts and dashboard ask for metrics that there are.
-func TestMetricsOfDeploy(t *testing.T) {
+// The alerts fire after the times in their file, by the series of a test file, and docs/failure.md has each of them.
+func TestAlertRules(t *testing.T) {
 	for _, args := range [][]string{{"check", "prometheus-rules.yaml"}, {"test", "prometheus-rules_test.yaml"}} {
 		if out := exampletest.Run(t, deploy, "promtool", args[0], "rules", args[1]); !bytes.Contains(out, []byte("SUCCESS")) {
 			t.Errorf("promtool %v: %s", args, out)
 		}
 	}
-	s, _ := newService(t, map[string]string{"x.yaml": fmt.Sprintf(oneRule, 1)})
-	_, err := s.ShouldRateLimit(context.Background(), request(t, "a=1"))
-	must(t, err)
-	s.metrics.count(context.Background(), s.metrics.refusals, "busy")
-	s.metrics.count(context.Background(), s.metrics.unmatched, "domain")
-	s.metrics.reloaded(nil, errors.New("wrong"))
-	s.metrics.reloaded(nil, nil)
-	s.metrics.probed(time.Time{})
-	known := scrape(t, s.metrics)
-	for _, file := range []string{"prometheus-rules.yaml", "grafana.json"} {
-		names := metricName.FindAllString(read(t, deploy+file), -1)
-		if len(names) < 7 {
-			t.Errorf("%s: only %d metrics", file, len(names))
-		}
-		for _, name := range names {
-			if !strings.Contains(known, name) {
-				t.Errorf("%s: no metric %s in\n%s", file, name, known)
-			}
+	for _, alert := range alertName.FindAllStringSubmatch(read(t, deploy+"prometheus-rules.yaml"), -1) {
+		if !strings.Contains(read(t, "../../docs/failure.md"), alert[1]) {
+			t.Errorf("docs/failure.md does not say what to do at %s", alert[1])
 		}
 	}
 }

@@ -4,12 +4,14 @@ import (
 	"errors"
 	"flag"
 	"io"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"golang.org/x/net/http/httpguts"
 
 	"github.com/sluice-redis/sluice/httplimit"
 	"github.com/sluice-redis/sluice/internal/dial"
@@ -32,8 +34,9 @@ type settings struct {
 
 	cert, key, clientCA string
 
-	headers  string
-	metadata bool
+	headers     string
+	headerNames string
+	metadata    bool
 
 	reload, drain, maxAge    time.Duration
 	maxCalls, maxConnections int
@@ -64,6 +67,7 @@ func (a app) parseServe(args []string) (s settings, err error) {
 	flags.StringVar(&s.key, "tls-key", "", "")
 	flags.StringVar(&s.clientCA, "tls-client-ca", "", "")
 	flags.StringVar(&s.headers, "headers", "none", "")
+	flags.StringVar(&s.headerNames, "header-names", draft03Names, "")
 	flags.BoolVar(&s.metadata, "dynamic-metadata", false, "")
 	flags.DurationVar(&s.reload, "reload", time.Second, "")
 	flags.DurationVar(&s.drain, "drain", 5*time.Second, "")
@@ -155,18 +159,54 @@ func (s settings) check() error {
 	return err
 }
 
-func (s settings) headerSet() (httplimit.HeaderSet, error) {
+// headers is what --headers and --header-names say.
+type headers struct {
+	httplimit.HeaderSet
+	names map[string]string // other names of headers
+}
+
+// draft03Names is the headers of draft-03, which may have other names.
+const draft03Names = "RateLimit-Limit,RateLimit-Remaining,RateLimit-Reset"
+
+func (s settings) headerSet() (h headers, err error) {
 	switch s.headers {
 	case "none":
-		return 0, nil
 	case "draft-11":
-		return httplimit.Draft11, nil
+		h.HeaderSet = httplimit.Draft11
 	case "x-ratelimit":
-		return httplimit.XRateLimit, nil
+		h.HeaderSet = httplimit.XRateLimit
 	case "both":
-		return httplimit.Draft11 | httplimit.XRateLimit, nil
+		h.HeaderSet = httplimit.Draft11 | httplimit.XRateLimit
+	case "draft-03":
+		h.HeaderSet = httplimit.Draft03
+	default:
+		return h, usagef("--headers %.40q: want none, draft-11, x-ratelimit, both or draft-03", s.headers)
 	}
-	return 0, usagef("--headers %.40q: want none, draft-11, x-ratelimit or both", s.headers)
+	names, usual := strings.Split(s.headerNames, ","), strings.Split(draft03Names, ",")
+	isWrong := func(name string) bool { return !httpguts.ValidHeaderFieldName(name) }
+	if len(names) != len(usual) || slices.ContainsFunc(names, isWrong) {
+		return h, usagef("--header-names %.100q: want three, as %s", s.headerNames, draft03Names)
+	}
+	if s.headerNames != draft03Names {
+		if h.HeaderSet != httplimit.Draft03 {
+			return h, usagef("--header-names: want --headers draft-03")
+		}
+		h.names = map[string]string{}
+		for i, name := range usual {
+			h.names[http.CanonicalHeaderKey(name)] = names[i]
+		}
+	}
+	return h, nil
+}
+
+// rename gives headers their other names.
+func (h headers) rename(header http.Header) {
+	for usual, name := range h.names {
+		if values := header[usual]; values != nil {
+			delete(header, usual)
+			header[name] = values
+		}
+	}
 }
 
 // failOption is what happens to the limits in files of envoyproxy/ratelimit while Redis does not decide; nil: closed.

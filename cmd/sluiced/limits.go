@@ -16,7 +16,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sluice-redis/sluice/httplimit"
 	"github.com/sluice-redis/sluice/loader"
 	"github.com/sluice-redis/sluice/policy"
 	"github.com/sluice-redis/sluice/policy/envoyfile"
@@ -28,7 +27,7 @@ type limits struct {
 	authLoader *loader.Loader       // of forward auth, whose callers wait longer
 	fail       loader.LimiterOption // of Envoy files; nil: closed
 	opts       []policy.Option
-	headers    httplimit.HeaderSet
+	headers    headers
 	metrics    *metrics
 	log        *slog.Logger
 
@@ -60,6 +59,7 @@ type domain struct {
 type ring struct {
 	limiter loader.Limiter
 	rate    loader.Limit
+	name    string // of the rule
 }
 
 // apply makes the limiters of files. Policies of a name that was there keep theirs where they are equal.
@@ -74,7 +74,7 @@ func (l *limits) apply(read files) error {
 	var err, errOfAuth error
 	next.policies, err = newPolicies(l.loader, read.policies, func(string) []policy.Option { return l.opts })
 	next.requests, errOfAuth = newPolicies(l.authLoader, read.policies, func(name string) []policy.Option {
-		return append(slices.Clone(l.opts), policy.Observe(l.metrics.decidedAuth("auth/"+name)))
+		return append(slices.Clone(l.opts), policy.Observe(l.metrics.decidedAuth(name)))
 	})
 	if err := cmp.Or(err, errOfAuth); err != nil {
 		return err
@@ -88,6 +88,7 @@ func (l *limits) apply(read files) error {
 			next.auth[prefix+"/"+name] = l.newAuth(status, policies)
 		}
 	}
+	l.metrics.apply(read)
 	if old := l.current.Swap(next); old != nil {
 		l.closing.Go(func() { l.closeSet(old, next) })
 	}
@@ -169,7 +170,9 @@ func (l *limits) newDomain(file *envoyfile.File) *domain {
 	}
 	for _, rule := range file.Rules {
 		if !rule.Unlimited {
-			d.rules[rule] = d.ring(rule.Unit, rule.Requests)
+			made := d.ring(rule.Unit, rule.Requests)
+			made.name = nameOfRule(rule)
+			d.rules[rule] = made
 		}
 	}
 	return d
@@ -177,7 +180,7 @@ func (l *limits) newDomain(file *envoyfile.File) *domain {
 
 func (d *domain) ring(unit envoyfile.Unit, requests uint32) ring {
 	rate := loader.Limit{Permits: min(int64(requests), maxPermits), Window: unit.Window()}
-	return ring{d.rings[unit].With(rate), rate}
+	return ring{limiter: d.rings[unit].With(rate), rate: rate}
 }
 
 // sliceOfUnit returns the length of the slices of a unit: a 250th, so that permits count for up to 0.4 % longer than

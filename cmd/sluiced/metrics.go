@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"go.opentelemetry.io/otel/attribute"
 	otelprometheus "go.opentelemetry.io/otel/exporters/prometheus"
@@ -17,6 +19,7 @@ import (
 	sdk "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/trace/noop"
 
+	"github.com/sluice-redis/sluice/admission"
 	"github.com/sluice-redis/sluice/loader"
 	sluiceotel "github.com/sluice-redis/sluice/otel"
 	"github.com/sluice-redis/sluice/policy"
@@ -39,6 +42,9 @@ type metrics struct {
 	redisUp   metric.Int64Gauge
 	redisDown metric.Float64Gauge
 	hashes    atomic.Pointer[hashes] // of the files that are applied
+	limits    atomic.Pointer[map[limitKey]limitInForce]
+
+	refusedMost, nearLimit subjects
 
 	sets    sync.Map // labels -> metric.MeasurementOption: they are the same in most calls
 	setSize atomic.Int64
@@ -56,6 +62,7 @@ type labels struct{ domain, limit, outcome string }
 // newMetrics makes the instruments.
 func newMetrics() (*metrics, error) {
 	m := &metrics{registry: prometheus.NewRegistry()}
+	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	exporter, err := otelprometheus.New(otelprometheus.WithRegisterer(m.registry), otelprometheus.WithoutScopeInfo(),
 		otelprometheus.WithoutTargetInfo())
 	if err != nil {
@@ -67,7 +74,8 @@ func newMetrics() (*metrics, error) {
 	if err != nil {
 		return nil, err
 	}
-	return m, m.instruments(provider.Meter("github.com/sluice-redis/sluice/cmd/sluiced"))
+	meter := provider.Meter("github.com/sluice-redis/sluice/cmd/sluiced")
+	return m, cmp.Or(m.instruments(meter), m.instrumentsOfLimits(meter))
 }
 
 func (m *metrics) instruments(meter metric.Meter) error {
@@ -109,12 +117,15 @@ var (
 // decided counts what was decided about each limit of a request.
 func (m *metrics) decided(ctx context.Context, d *decision) {
 	for i := range d.Charges {
-		m.decisions.Add(ctx, int64(len(d.limits[i].descriptors)), m.set(d.labels(i), d.limits[i].rule))
+		l, c := d.labels(i), &d.Charges[i]
+		m.decisions.Add(ctx, int64(len(d.limits[i].descriptors)), m.set(l, d.limits[i].rule))
+		m.noteCall(limitKey{l.domain, cmp.Or(d.limits[i].name, c.Name)}, c.Subject, c.Decision, l.outcome)
 	}
 }
 
 // decidedAuth returns what counts the decisions of a policy file in forward auth.
-func (m *metrics) decidedAuth(domain string) func(context.Context, policy.Decision, error) {
+func (m *metrics) decidedAuth(name string) func(context.Context, policy.Decision, error) {
+	domain := "auth/" + name
 	return func(ctx context.Context, d policy.Decision, err error) {
 		if err != nil && len(d.Policies) == 0 { // no limit was asked
 			m.decisions.Add(ctx, 1, m.set(labels{domain: domain, outcome: "error"}, nil))
@@ -123,7 +134,9 @@ func (m *metrics) decidedAuth(domain string) func(context.Context, policy.Decisi
 			m.count(ctx, m.refusals, "no_key")
 		}
 		for _, p := range d.Policies {
-			m.decisions.Add(ctx, 1, m.set(labels{domain, p.Policy, outcomeOf(p.Decision, p.Err, p.Shadow)}, nil))
+			outcome := outcomeOf(p.Decision, p.Err, p.Shadow)
+			m.decisions.Add(ctx, 1, m.set(labels{domain, p.Policy, outcome}, nil))
+			m.noteCall(limitKey{name, p.Policy}, p.Subject, p.Decision, outcome)
 		}
 	}
 }
@@ -137,6 +150,8 @@ func (d *decision) labels(i int) labels {
 		l.outcome = outcomeOf(c.Decision, nil, c.Shadow)
 	case c.Answered:
 		l.outcome = outcomeOf(c.Decision, c.Err, c.Shadow)
+	case d.Err != nil && d.Outcome != admission.Denied && !c.Shadow: // asked together with others, and nobody answered
+		l.outcome = "error"
 	}
 	return l
 }

@@ -54,7 +54,8 @@ func newService(t *testing.T, sources map[string]string, opts ...func(*limits)) 
 	must(t, err)
 	must(t, l.apply(read))
 	return &service{
-		limits: l, timeout: time.Second, calls: make(chan struct{}, 100), metrics: made, log: throttle.New(discard),
+		limits: l, timeout: time.Second, authTimeout: time.Second, calls: make(chan struct{}, 100), metrics: made,
+		log: throttle.New(discard),
 	}, server.Close
 }
 
@@ -268,7 +269,7 @@ func TestOutage(t *testing.T) {
 func TestAnswerBesides(t *testing.T) {
 	s, _ := newService(t, map[string]string{"file.yaml": "domain: d\ndescriptors:\n" +
 		"  - {key: a, metadata: {tier: gold}, rate_limit: {unit: minute, requests_per_unit: 1}}"})
-	s.metadata, s.headers = true, 3
+	s.metadata, s.headers.HeaderSet = true, 3
 	for i, wantCode := range []string{"OK", "OVER_LIMIT"} {
 		r, err := s.answer(context.Background(), request(t, "a=secret-value"))
 		must(t, err)
@@ -295,7 +296,7 @@ func TestHeaderNames(t *testing.T) {
 	s, _ := newService(t, map[string]string{"file.yaml": "domain: d\ndescriptors:\n" +
 		"  - {key: t, value_to_metric: true, rate_limit: {unit: minute, requests_per_unit: 2}}\n" +
 		"  - {key: a, rate_limit: {unit: minute, requests_per_unit: 3}}"})
-	s.headers = httplimit.Draft11 | httplimit.XRateLimit
+	s.headers.HeaderSet = httplimit.Draft11 | httplimit.XRateLimit
 	r, err := s.answer(context.Background(), request(t, "t=Zürich ; a=1"))
 	must(t, err)
 	headers := map[string]string{}

@@ -139,6 +139,9 @@ func (s *server) connect(a app) error {
 	return nil
 }
 
+// timeoutOfRedis is how long Redis may take in a call: the rest is for what decides without it.
+func timeoutOfRedis(call time.Duration) time.Duration { return max(call*9/10, time.Millisecond) }
+
 func (s *server) newLimits() {
 	headers, _ := s.headerSet() // checked before
 	fail, _ := s.failOption()
@@ -147,7 +150,7 @@ func (s *server) newLimits() {
 			loader.Timeout(timeout), loader.Logger(s.log))
 	}
 	s.limits = &limits{
-		loader: newLoader(max(s.timeout*9/10, time.Millisecond)), authLoader: newLoader(s.authTimeout),
+		loader: newLoader(timeoutOfRedis(s.timeout)), authLoader: newLoader(timeoutOfRedis(s.authTimeout)),
 		fail: fail, headers: headers, opts: []policy.Option{policy.Logger(s.log)}, metrics: s.metrics,
 		log: s.log,
 	}
@@ -160,14 +163,15 @@ func (s *server) listen(ctx context.Context) error {
 		return err
 	}
 	service := &service{
-		limits: s.limits, timeout: s.timeout, headers: s.limits.headers, metadata: s.metadata, metrics: s.metrics,
-		calls: make(chan struct{}, s.maxCalls), log: throttle.New(s.log),
+		limits: s.limits, timeout: s.timeout, authTimeout: s.authTimeout, headers: s.limits.headers, metadata: s.metadata,
+		metrics: s.metrics, calls: make(chan struct{}, s.maxCalls), log: throttle.New(s.log),
 	}
 	if err := s.listenHTTP("http", s.http, service.handler(), config); err != nil {
 		return err
 	}
 	admin := http.NewServeMux()
 	admin.Handle("/metrics", s.metrics.handler())
+	admin.HandleFunc("/subjects", s.metrics.serveSubjects)
 	admin.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "OK") })
 	admin.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) {
 		if !s.ready.Load() || s.ending.Load() {

@@ -15,7 +15,6 @@ import (
 	grpcstatus "google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 
-	"github.com/sluice-redis/sluice/httplimit"
 	"github.com/sluice-redis/sluice/internal/throttle"
 	"github.com/sluice-redis/sluice/loader"
 )
@@ -27,13 +26,14 @@ const maxMessage = 256 << 10
 type service struct {
 	ratelimitv3.UnimplementedRateLimitServiceServer
 
-	limits   *limits
-	timeout  time.Duration // of a call
-	headers  httplimit.HeaderSet
-	metadata bool
-	calls    chan struct{} // a place for each call at once
-	metrics  *metrics
-	log      *throttle.Log // of requests that no file is about, and of those that forward auth refuses
+	limits      *limits
+	timeout     time.Duration // of a call
+	authTimeout time.Duration // of one of forward auth
+	headers     headers
+	metadata    bool
+	calls       chan struct{} // a place for each call at once
+	metrics     *metrics
+	log         *throttle.Log // of requests that no file is about, and of those that forward auth refuses
 }
 
 // ShouldRateLimit decides about the descriptors of a request.
@@ -171,7 +171,9 @@ func (s *service) serveAuth(w http.ResponseWriter, r *http.Request) {
 	}
 	defer func() { <-s.calls }()
 	began := time.Now()
-	refusal, err := s.limits.auth(w, r)
+	ctx, cancel := context.WithTimeout(r.Context(), s.authTimeout)
+	defer cancel()
+	refusal, err := s.limits.auth(w, r.WithContext(ctx))
 	s.metrics.duration.Record(r.Context(), time.Since(began).Seconds(), byAuth)
 	if err != nil {
 		s.metrics.count(r.Context(), s.metrics.refusals, refusal)

@@ -23,7 +23,7 @@ func TestTextsOfRequests(t *testing.T) {
 			"  - {key: t, detailed_metric: true, rate_limit: {unit: minute, requests_per_unit: 1000}}\n" +
 			"  - {key: w, value: '*', detailed_metric: true, rate_limit: {unit: minute, requests_per_unit: 1000}}\n",
 	})
-	s.metadata, s.headers = true, 3
+	s.metadata, s.headers.HeaderSet = true, 3
 	long := func(what string, i int) string {
 		return fmt.Sprintf("%s-%d-%s", what, i, strings.Repeat("x", size))
 	}

@@ -125,15 +125,23 @@ function itemsOf(name, { windows, limit, remaining, resetAfter, countsFor }) {
   return [...windows].sort(order).map((item) => ({ ...item, name: `${name}-${spanOf(item)}` }));
 }
 
-/** The quota and its window in seconds: of a burst the time that refills it. */
-function quotaOf({ limit: { permits, window, burst }, countsFor = 0 }) {
-  const refilled = Math.max(burst && permits ? (burst * window) / permits : window, countsFor); // t is never above w
-  return `;q=${burst && permits ? burst : permits}${refilled > 0 ? `;w=${seconds(refilled)}` : ''}`;
+/** Milliseconds that a permit counts longer than its window without a word: a second has w=1. */
+const unshown = 10;
+
+/** The window in seconds: of a burst the time that refills it. */
+function windowOf({ limit: { permits, window, burst }, countsFor = 0 }) {
+  return seconds(Math.max(burst && permits ? (burst * window) / permits : window, countsFor - unshown));
 }
 
-function remainingOf({ name, remaining, resetAfter }, { granted, wait }) {
-  const reset = granted ? resetAfter : Math.min(resetAfter, wait);
-  return `"${name}";r=${remaining}${wait === Infinity ? '' : `;t=${seconds(reset)}`}`;
+function quotaOf(item) {
+  const { permits, burst } = item.limit;
+  return `;q=${burst && permits ? burst : permits}${windowOf(item) > 0 ? `;w=${windowOf(item)}` : ''}`;
+}
+
+function remainingOf(item, { granted, wait }) {
+  const reset = granted ? item.resetAfter : Math.min(item.resetAfter, wait);
+  const t = Math.min(seconds(reset), windowOf(item) || Infinity); // t is never above w
+  return `"${item.name}";r=${item.remaining}${wait === Infinity ? '' : `;t=${t}`}`;
 }
 
 /** Milliseconds in whole seconds, rounded up. */

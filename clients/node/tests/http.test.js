@@ -59,6 +59,7 @@ for (const [framework, start] of Object.entries(frameworks)) {
     const url = await start(t, {
       '/login': [limits.listLog('login', { permits: 1, window: '1m' })],
       '/ring': [limits.sliceRing('ring', { windows, slice: '5s' }), byKey],
+      '/second': [limits.sliceRing('second', { windows: [{ permits: 5, window: '1s' }] })],
       '/burst': [limits.gcra('burst', { permits: 5, window: '1m', burst: 20 }), { ...byKey, cost: () => 20 }],
       '/never': [limits.listLog('never', { permits: 0, window: '1m' })],
       '/costly': [limits.listLog('costly', { permits: 1, window: '1m' }), { cost: () => 2 }],
@@ -73,6 +74,7 @@ for (const [framework, start] of Object.entries(frameworks)) {
     const [status, policy, limit, after, , body] = await get(`${url}/login`);
     assert.deepEqual([status, policy, limit, after], [200, '"login";q=1;w=60', '"login";r=0;t=60', null]);
     assert.equal(body, 'served');
+    assert.deepEqual((await get(`${url}/second`)).slice(1, 3), ['"second";q=5;w=1', '"second";r=4;t=1']);
     const denied = await get(`${url}/login`);
     assert.equal(denied[0], 429);
     assert.match(denied[2], /^"login";r=0;t=(59|60)$/);

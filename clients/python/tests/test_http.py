@@ -125,6 +125,8 @@ def test_windows(serve):
     _, headers, body = [get(port) for _ in range(5)][-1]
     assert headers["ratelimit"].startswith('"api-1m";r=0;t=') and '"api-1h";r=95;t=' in headers["ratelimit"]
     assert json.loads(body)["violated-policies"] == ["api-1m"]
+    headers = get(serve(lambda limits: limits.slice_ring("api", [Limit(5, timedelta(seconds=1))])))[1]
+    assert (headers["ratelimit-policy"], headers["ratelimit"]) == ('"api";q=5;w=1', '"api";r=4;t=1')
 
 
 def test_trusted_proxy(serve):

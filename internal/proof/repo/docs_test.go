@@ -166,6 +166,23 @@ func run(ctx context.Context) error {
 `
 )
 
+// What README and docs/serve.md build in a checkout is ignored by git.
+func TestBuiltIsIgnored(t *testing.T) {
+	built := regexp.MustCompile(`go build -C (cmd/[a-z]+) -o \.\./\.\./([a-z]+)`)
+	for page, want := range map[string]int{"README.md": 2, "docs/serve.md": 1} {
+		found := built.FindAllStringSubmatch(readFile(t, "../../../"+page), -1)
+		for _, command := range found {
+			if _, err := os.Stat("../../../" + command[1] + "/main.go"); err != nil ||
+				!strings.Contains(readFile(t, "../../../.gitignore"), "\n/"+command[2]+"\n") {
+				t.Errorf("%s: %s: %v, or .gitignore does not have it", page, command[0], err)
+			}
+		}
+		if len(found) != want {
+			t.Errorf("%s has %q, want %d commands", page, found, want)
+		}
+	}
+}
+
 // The programs of README and docs/failure.md compile, and do what they say: they take one of five (the first then waits
 // for another), and without Redis the second grants by its policy.
 func TestServerReadmeGo(t *testing.T) {

@@ -13,6 +13,7 @@ import hashlib
 import ipaddress
 import json
 import re
+import sys
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Awaitable, Callable, Iterable, List, NamedTuple, Optional, Sequence, Tuple, Type, Union
@@ -168,6 +169,9 @@ def _without_port(text: str) -> Optional[_IP]:
     return _parse_address(other if bracketed is None else bracketed)
 
 
+_UNSHOWN = 10_000  # microseconds that a permit counts longer than its window without a word: a second has w=1
+
+
 def headers_of(limiter: LimiterFace[Any], decision: Decision) -> Headers:
     """RateLimit-Policy and RateLimit, with an item for each window, the shortest first; and Retry-After of a denial for
     which waiting helps. Use it where the middleware does not fit. While Redis does not decide there is no RateLimit."""
@@ -180,10 +184,11 @@ def headers_of(limiter: LimiterFace[Any], decision: Decision) -> Headers:
     for policy, state in _windows(name, decision):
         item = f'"{policy}"'
         quota, length = _quota(state.limit)
-        length = max(length, _seconds(micros(state.counts_for)))  # so that t is never above w
+        length = max(length, _seconds(micros(state.counts_for) - _UNSHOWN))
         policies.append(f"{item};q={quota}" + (f";w={length}" if length else ""))
         reset = state.reset_after if decision.granted else min(state.reset_after, decision.wait)
-        until = f";t={_seconds(micros(reset))}" if decision.wait != NEVER else ""
+        seconds = min(_seconds(micros(reset)), length or sys.maxsize)  # t is never above w
+        until = f";t={seconds}" if decision.wait != NEVER else ""
         limits.append(f"{item};r={state.remaining}{until}")
     headers = [("RateLimit-Policy", ", ".join(policies))]
     if not decision.degraded:

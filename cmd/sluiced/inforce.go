@@ -1,0 +1,152 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/sluice-redis/sluice/internal/admit"
+	"github.com/sluice-redis/sluice/loader"
+	"github.com/sluice-redis/sluice/policy"
+	"github.com/sluice-redis/sluice/policy/envoyfile"
+)
+
+// limitKey names a limit of the files: its domain, or the name of its policy file, and its name in the file.
+type limitKey struct{ domain, name string }
+
+// limitCounts is how many calls a limit was about, and how many it granted with less than a fifth left.
+type limitCounts struct{ calls, near atomic.Int64 }
+
+// nearShare is the share of a limit from which it is near.
+const nearShare = 0.8
+
+// limitInForce is a limit that is applied.
+type limitInForce struct {
+	counts      *limitCounts
+	rates, mode string
+}
+
+// instrumentsOfLimits makes the metrics of the limits that are applied. Their labels are from the files alone.
+func (m *metrics) instrumentsOfLimits(meter metric.Meter) error {
+	info, err := meter.Int64ObservableGauge("sluiced.limit.info",
+		metric.WithDescription("The limits that are applied, with their rates and mode as labels."))
+	if err != nil {
+		return err
+	}
+	calls, err := meter.Int64ObservableCounter("sluiced.limit.calls",
+		metric.WithDescription("Calls that a limit was about."))
+	if err != nil {
+		return err
+	}
+	near, err := meter.Int64ObservableCounter("sluiced.near.limit",
+		metric.WithDescription("Calls that were granted and left less than a fifth of the limit."))
+	if err != nil {
+		return err
+	}
+	_, err = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		for key, limit := range m.applied() {
+			names := []attribute.KeyValue{attribute.String("domain", key.domain), attribute.String("limit", key.name)}
+			o.ObserveInt64(calls, limit.counts.calls.Load(), metric.WithAttributes(names...))
+			o.ObserveInt64(near, limit.counts.near.Load(), metric.WithAttributes(names...))
+			o.ObserveInt64(info, 1, metric.WithAttributes(append(names, attribute.String("rates", limit.rates),
+				attribute.String("mode", limit.mode))...))
+		}
+		return nil
+	}, info, calls, near)
+	return err
+}
+
+// applied returns the limits that are applied.
+func (m *metrics) applied() map[limitKey]limitInForce {
+	if limits := m.limits.Load(); limits != nil {
+		return *limits
+	}
+	return nil
+}
+
+// apply notes which limits are applied. Those that were there go on counting.
+func (m *metrics) apply(read files) {
+	old, next := m.applied(), map[limitKey]limitInForce{}
+	add := func(key limitKey, rates string, mode policy.Mode) {
+		counts := cmp.Or(old[key].counts, &limitCounts{})
+		next[key] = limitInForce{counts, rates, string(mode)}
+	}
+	for _, file := range read.envoy {
+		for _, rule := range file.Rules {
+			mode := policy.Enforce
+			if rule.Shadow {
+				mode = policy.Shadow
+			}
+			if !rule.Unlimited {
+				add(limitKey{file.Domain, nameOfRule(rule)}, fmt.Sprintf("%d/%v", rule.Requests, rule.Unit), mode)
+			}
+		}
+	}
+	for name, file := range read.policies {
+		for _, p := range file.Policies {
+			plans := []string{ratesOf("", p.Rates)}
+			for _, plan := range p.Plans {
+				plans = append(plans, ratesOf(plan.Name, plan.Rates))
+			}
+			add(limitKey{name, p.Name}, strings.TrimSpace(strings.Join(plans, " ")), p.Mode)
+		}
+	}
+	m.limits.Store(&next)
+}
+
+// nameOfRule is the label of a rule without a value of a request.
+func nameOfRule(rule *envoyfile.Rule) string { return cmp.Or(rule.Name, strings.Join(rule.Path, ".")) }
+
+// ratesOf is the rates of a plan as a file may have them.
+func ratesOf(plan string, rates []loader.Limit) string {
+	var texts []string
+	for _, r := range rates {
+		texts = append(texts, fmt.Sprintf("%d/%s", r.Permits, admit.ShortDuration(r.Window)))
+	}
+	text := strings.Join(texts, ",")
+	if plan != "" {
+		text = plan + ":" + text
+	}
+	return text
+}
+
+// noteCall counts a call that a limit was about, and its subject if it was refused or is about to be.
+func (m *metrics) noteCall(key limitKey, subject string, d loader.Decision, outcome string) {
+	limit, found := m.applied()[key]
+	if found {
+		limit.counts.calls.Add(1)
+	}
+	share := used(d)
+	switch outcome {
+	case "over_limit", "shadow_over_limit", "degraded_over_limit":
+		m.refusedMost.add(key, subject, share)
+	case "ok":
+		if share > nearShare {
+			m.nearLimit.add(key, subject, share)
+			if found {
+				limit.counts.near.Add(1)
+			}
+		}
+	}
+}
+
+// used returns the share that a subject has used of a limit, in the window where that is most.
+func used(d loader.Decision) float64 {
+	share := usedOf(d.Limit, d.Remaining)
+	for _, w := range d.Windows {
+		share = max(share, usedOf(w.Limit, w.Remaining))
+	}
+	return share
+}
+
+func usedOf(limit loader.Limit, remaining int64) float64 {
+	if all := cmp.Or(limit.Burst, limit.Permits); all > 0 {
+		return max(0, 1-float64(remaining)/float64(all))
+	}
+	return 1
+}
