@@ -12,7 +12,7 @@ func All() []Script {
 // The SHA1 of each script, by which EVALSHA calls it.
 const (
 	BudgetSettleV1SHA1       = "3dd7a77c5894e50afaf95b4b58242e67c868d733"
-	BudgetV1SHA1             = "5dbd6a8236d986112da354aab11c46515d132c02"
+	BudgetV1SHA1             = "5bae61748daa5a71dc0a3963e03e100c5ad24cba"
 	ConcurrencyReleaseV1SHA1 = "c95048d1959834d832351b20041c799cae615a8f"
 	ConcurrencyV1SHA1        = "bc45ad84fff3081aa45aa801bde3ee39a80be384"
 	GCRAManyV1SHA1           = "17830f0ab2553a288de26da3c2e1cf41c377c64d"
@@ -20,9 +20,9 @@ const (
 	ListLogManyV1SHA1        = "7e29100f2a7bda4fb8d991b60d6285b41497086b"
 	ListLogReturnV1SHA1      = "bb7ef30fc9359a1d63c779cda53fd616db35a0df"
 	ListLogV1SHA1            = "d1926ff5cc8a8cc1665a22dd7ca56c071ff166c4"
-	SliceRingManyV1SHA1      = "99aa816d841f9181b531fa9fab51755f32b1f590"
+	SliceRingManyV1SHA1      = "5c7f1cc2a7a4b8dbceb6f29f2f11f04a0491c33b"
 	SliceRingReturnV1SHA1    = "ed948e775db337825291d3d0c62ce067f2732370"
-	SliceRingV1SHA1          = "c87c30fa3b7aab085d153a4eb977c01b4ef3a195"
+	SliceRingV1SHA1          = "5bc604ed0e722ac75eb1d5b7b2ef621db082f26e"
 	TokenBucketSetV1SHA1     = "69e4a5735584f250b38e97d5cac1cf20a765ee1f"
 	TokenBucketV1SHA1        = "c35cc72d7143d5518aad781c5083d3624b00ae3b"
 	ZSetLogReturnV1SHA1      = "c87f14dbb34f36b0a820c0d1f3f601f572f262ad"
@@ -798,7 +798,7 @@ func ZSetLogV1() Script {
 // of them.
 func Libraries() []Library {
 	return []Library{
-		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "6b7e4cd41f0c1d2e6f0d5e4fc8d6fab89724a8e9", Source: sluiceV1Source},
+		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "875d6e53bf67abab90cb3f906c184230be289998", Source: sluiceV1Source},
 	}
 }
 

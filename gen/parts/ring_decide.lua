@@ -11,15 +11,15 @@ for i = #slices, 1, -1 do
   if empties_in > reset_if_charged then reset_if_charged = empties_in end
   if empties_in - gaps[i] * slice > reset_after then reset_after = empties_in - gaps[i] * slice end
   if count > max and empties_in > wait then -- else it is free, or empty before another one is free
-    -- The caller waits until the window begins at free. One that begins at full holds more than max, one at free does
-    -- not, and halving brings them together. Mostly 32 cells are enough: of the slice charged last and the oldest.
+    -- The caller waits until the window begins at free: a window from full on holds more than max, one from free on
+    -- does not, and halving brings them together. Mostly 32 cells do: the slice charged last, behind it the oldest.
     local total, full, free = oldests[i] + math.min(count, max_count), current - size + 1, current - gaps[i]
     local first, to = free % size, 18 + 6 * math.min(free % size + 32, size)
     local cells = redis.call("GETRANGE", rings[i], string.format("%d", 19 + 6 * first), string.format("%d", to))
     if total - oldests[i] - counts[i] > max then full, free = current, current + 1 -- the report alone
     elseif #cells > 5 and (total - unpack_cell(">I6", cells, 1)) % wrap > max then full, free = free, free + 1
     elseif #cells == 192 and gaps[i] < 30 and (total - unpack_cell(">I6", cells, 187)) % wrap <= max then
-      free = free - size + 31
+      free = free - size + 31 -- the slice of the last cell read, in the window
     else
       cells, first = redis.call("GETRANGE", rings[i], "19", "-1"), 0
       if #cells < 6 * size then return redis.error_reply("BADSTATE ring_" .. i .. ": want 19 bytes and its cells") end
