@@ -12,7 +12,7 @@ func All() []Script {
 // The SHA1 of each script, by which EVALSHA calls it.
 const (
 	BudgetSettleV1SHA1       = "3dd7a77c5894e50afaf95b4b58242e67c868d733"
-	BudgetV1SHA1             = "5bae61748daa5a71dc0a3963e03e100c5ad24cba"
+	BudgetV1SHA1             = "be38c10ee4f61ded32e90370447616dd820c1a48"
 	ConcurrencyReleaseV1SHA1 = "c95048d1959834d832351b20041c799cae615a8f"
 	ConcurrencyV1SHA1        = "bc45ad84fff3081aa45aa801bde3ee39a80be384"
 	GCRAManyV1SHA1           = "17830f0ab2553a288de26da3c2e1cf41c377c64d"
@@ -20,9 +20,9 @@ const (
 	ListLogManyV1SHA1        = "7e29100f2a7bda4fb8d991b60d6285b41497086b"
 	ListLogReturnV1SHA1      = "bb7ef30fc9359a1d63c779cda53fd616db35a0df"
 	ListLogV1SHA1            = "d1926ff5cc8a8cc1665a22dd7ca56c071ff166c4"
-	SliceRingManyV1SHA1      = "5c7f1cc2a7a4b8dbceb6f29f2f11f04a0491c33b"
+	SliceRingManyV1SHA1      = "cf3c53ff26166d808c990b4bf306fe9d0f6ebd39"
 	SliceRingReturnV1SHA1    = "ed948e775db337825291d3d0c62ce067f2732370"
-	SliceRingV1SHA1          = "5bc604ed0e722ac75eb1d5b7b2ef621db082f26e"
+	SliceRingV1SHA1          = "7a1dedbf398b32a3ae6569f3446252c4ed173f90"
 	TokenBucketSetV1SHA1     = "69e4a5735584f250b38e97d5cac1cf20a765ee1f"
 	TokenBucketV1SHA1        = "c35cc72d7143d5518aad781c5083d3624b00ae3b"
 	ZSetLogReturnV1SHA1      = "c87f14dbb34f36b0a820c0d1f3f601f572f262ad"
@@ -798,7 +798,7 @@ func ZSetLogV1() Script {
 // of them.
 func Libraries() []Library {
 	return []Library{
-		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "875d6e53bf67abab90cb3f906c184230be289998", Source: sluiceV1Source},
+		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "942a1172b365ceb0a3d6c587808bff1aecc569a2", Source: sluiceV1Source},
 	}
 }
 

@@ -146,8 +146,8 @@ for i = #slices, 1, -1 do
     local cells = redis.call("GETRANGE", rings[i], string.format("%d", 19 + 6 * first), string.format("%d", to))
     if total - oldests[i] - counts[i] > max then full, free = current, current + 1 -- the report alone
     elseif #cells > 5 and (total - unpack_cell(">I6", cells, 1)) % wrap > max then full, free = free, free + 1
-    elseif #cells == 192 and gaps[i] < 30 and (total - unpack_cell(">I6", cells, 187)) % wrap <= max then
-      free = free - size + 31 -- the slice of the last cell read, in the window
+    elseif #cells == 192 and (total - unpack_cell(">I6", cells, 187)) % wrap <= max then
+      free = free - size + 31 -- the slice of the last cell: from one that has left on, more is held
     else
       cells, first = redis.call("GETRANGE", rings[i], "19", "-1"), 0
       if #cells < 6 * size then return redis.error_reply("BADSTATE ring_" .. i .. ": want 19 bytes and its cells") end
