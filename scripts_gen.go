@@ -11,8 +11,8 @@ func All() []Script {
 
 // The SHA1 of each script, by which EVALSHA calls it.
 const (
-	BudgetSettleV1SHA1       = "a2c06da24af7abb4bfc5030c4fd205173167f881"
-	BudgetV1SHA1             = "c390d9cfcb9a9f7e2816ec31afd97fded4a0f795"
+	BudgetSettleV1SHA1       = "3dd7a77c5894e50afaf95b4b58242e67c868d733"
+	BudgetV1SHA1             = "be38c10ee4f61ded32e90370447616dd820c1a48"
 	ConcurrencyReleaseV1SHA1 = "c95048d1959834d832351b20041c799cae615a8f"
 	ConcurrencyV1SHA1        = "bc45ad84fff3081aa45aa801bde3ee39a80be384"
 	GCRAManyV1SHA1           = "17830f0ab2553a288de26da3c2e1cf41c377c64d"
@@ -20,9 +20,9 @@ const (
 	ListLogManyV1SHA1        = "7e29100f2a7bda4fb8d991b60d6285b41497086b"
 	ListLogReturnV1SHA1      = "bb7ef30fc9359a1d63c779cda53fd616db35a0df"
 	ListLogV1SHA1            = "d1926ff5cc8a8cc1665a22dd7ca56c071ff166c4"
-	SliceRingManyV1SHA1      = "a16dd24c6e5eb2470ba89bac1b5840e1f427dca7"
+	SliceRingManyV1SHA1      = "cf3c53ff26166d808c990b4bf306fe9d0f6ebd39"
 	SliceRingReturnV1SHA1    = "ed948e775db337825291d3d0c62ce067f2732370"
-	SliceRingV1SHA1          = "6bf3f4b0ad4205f03946ca4d8ff27a847bd9c069"
+	SliceRingV1SHA1          = "7a1dedbf398b32a3ae6569f3446252c4ed173f90"
 	TokenBucketSetV1SHA1     = "69e4a5735584f250b38e97d5cac1cf20a765ee1f"
 	TokenBucketV1SHA1        = "c35cc72d7143d5518aad781c5083d3624b00ae3b"
 	ZSetLogReturnV1SHA1      = "c87f14dbb34f36b0a820c0d1f3f601f572f262ad"
@@ -87,9 +87,9 @@ var budgetV1Source string
 // rings of slice_ring under an id, and budget_settle corrects it. It decides as slice_ring
 // does, on the same rings; a window that settling charged above its limit is full. Asked again
 // with the id and the same permits within ttl, before it is settled, it grants them again and
-// charges nothing, in any windows, full or not. If an id expires before it is settled, its
-// estimate stays charged. Take ids of your own making: an end user who chooses them is not
-// limited.
+// charges nothing, in any windows, full or not; above a limit lowered since, they are BADARG.
+// If an id expires before it is settled, its estimate stays charged. Take ids of your own
+// making: an end user who chooses them is not limited.
 func BudgetV1() Script {
 	return Script{
 		Name:    "budget",
@@ -97,7 +97,7 @@ func BudgetV1() Script {
 		File:    "budget_v1.lua",
 		SHA1:    BudgetV1SHA1,
 		Source:  budgetV1Source,
-		About:   "A cost that is known only afterwards: takes an estimate from the rings of slice_ring under an id, and budget_settle corrects it. It decides as slice_ring does, on the same rings; a window that settling charged above its limit is full. Asked again with the id and the same permits within ttl, before it is settled, it grants them again and charges nothing, in any windows, full or not. If an id expires before it is settled, its estimate stays charged. Take ids of your own making: an end user who chooses them is not limited.",
+		About:   "A cost that is known only afterwards: takes an estimate from the rings of slice_ring under an id, and budget_settle corrects it. It decides as slice_ring does, on the same rings; a window that settling charged above its limit is full. Asked again with the id and the same permits within ttl, before it is settled, it grants them again and charges nothing, in any windows, full or not; above a limit lowered since, they are BADARG. If an id expires before it is settled, its estimate stays charged. Take ids of your own making: an end user who chooses them is not limited.",
 		Keys: []Key{
 			{Name: "ring_i", Pattern: "<prefix>:<limiter>:{<subject>}:sr1:<slice>x<size>", Repeated: true},
 			{Name: "id", Pattern: "<prefix>:<limiter>:{<subject>}:bg1:<id>"},
@@ -604,7 +604,7 @@ func SliceRingV1() Script {
 		State:      "sr/1",
 		Layout:     "Big-endian: the time of the last charge in 7 bytes, the total charged in 6, the total before the window's oldest slice then in 6; size cells of 6. Slice s begins at s * slice; cell s % size has the total before it. Totals wrap at 2^48. A clock behind the last charge stands still there; while it is more than the window and 60 s behind, the ring counts as empty, and waits may be too short. An empty string is no ring. Expires when the last charge has left",
 		Complexity: "O(W S)",
-		Cost:       "TIME; GETRANGE and SETRANGE for each of W windows. A new slice adds GETRANGE, PEXPIREAT and a cell for each slice since; an empty window SET of S cells; a full one GETRANGE of 1 or S",
+		Cost:       "TIME; GETRANGE and SETRANGE for each of W windows. A new slice adds GETRANGE, PEXPIREAT and a cell for each slice since; an empty window SET of S; a full one GETRANGE of 32, or also S",
 		Redis:      "5.0",
 	}
 }
@@ -798,7 +798,7 @@ func ZSetLogV1() Script {
 // of them.
 func Libraries() []Library {
 	return []Library{
-		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "76a29705ae824071a55b39622b5888db4487cc11", Source: sluiceV1Source},
+		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "942a1172b365ceb0a3d6c587808bff1aecc569a2", Source: sluiceV1Source},
 	}
 }
 

@@ -126,6 +126,8 @@ var sliceRingV1Costs = []cost{
 	{"a report beside what is denied", after("0s 2 0 1s 3 2"), line{"0s", "1 1 1s 3 2", "TIME GETRANGE*2 SETRANGE"}},
 	{"denied", after("0s 2 0 1s 64 2"), line{"0s", "1 0 1s 64 2", "TIME GETRANGE*2"}},
 	{"denied by older slices", after("0s 1 0 1s 64 2", "1s 1 0 1s 64 2"), line{"1s", "1 0 1s 64 2", "TIME GETRANGE*3"}},
+	{"denied by one of the oldest slices", after("1s 1 0 1s 64 2", "64s 1 0 1s 64 2"),
+		line{"64s", "1 0 1s 64 2", "TIME GETRANGE*2"}},
 	{"denied in a new slice", after("0s 2 0 1s 64 2"), line{"9s", "1 0 1s 64 2", "TIME GETRANGE*3"}},
 	{"denied in two windows, the last of which waits longer", after("0s 2 0 1s 4 2 1s 64 2"),
 		line{"0s", "1 0 1s 4 2 1s 64 2", "TIME GETRANGE*3"}},

@@ -2,9 +2,8 @@
 -- refuses a command: first what changes no decision, then SETRANGE alone. Its first call is refused, or none:
 -- rights are the same for all, and memory counts only before a script's first write.
 for i = 1, #slices do
-  local gap = gaps[i]
+  local gap, slice, size = gaps[i], slices[i], sizes[i]
   if gap > 0 then
-    local slice, size = slices[i], sizes[i]
     -- 1 ms late: the clock of expiry may be behind TIME. As text: Redis 7.2 prints some numbers as 1e+9.
     local expires_ms = math.ceil((times[i] - times[i] % slice + size * slice) / 1000) + 1
     if gap < size then

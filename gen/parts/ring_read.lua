@@ -17,8 +17,7 @@ for i = 1, #slices do
   if time - now > size * slice + step_back then time, last = now, now - size * slice end
   local current = (time - time % slice) / slice
   local gap = current - (last - last % slice) / slice
-  if gap >= size then -- all has left the window
-    total, oldest = 0, 0
+  if gap >= size then total, oldest = 0, 0 -- all has left the window
   elseif gap > 0 then -- the window has moved: its oldest slice is current - size + 1
     local at = 19 + 6 * ((current + 1) % size)
     local cell = redis.call("GETRANGE", rings[i], string.format("%d", at), string.format("%d", at + 5))

@@ -209,8 +209,7 @@ for i = 1, #slices do
   if time - now > size * slice + step_back then time, last = now, now - size * slice end
   local current = (time - time % slice) / slice
   local gap = current - (last - last % slice) / slice
-  if gap >= size then -- all has left the window
-    total, oldest = 0, 0
+  if gap >= size then total, oldest = 0, 0 -- all has left the window
   elseif gap > 0 then -- the window has moved: its oldest slice is current - size + 1
     local at = 19 + 6 * ((current + 1) % size)
     local cell = redis.call("GETRANGE", rings[i], string.format("%d", at), string.format("%d", at + 5))
@@ -229,9 +228,8 @@ if charge > 0 then
   -- refuses a command: first what changes no decision, then SETRANGE alone. Its first call is refused, or none:
   -- rights are the same for all, and memory counts only before a script's first write.
   for i = 1, #slices do
-    local gap = gaps[i]
+    local gap, slice, size = gaps[i], slices[i], sizes[i]
     if gap > 0 then
-      local slice, size = slices[i], sizes[i]
       -- 1 ms late: the clock of expiry may be behind TIME. As text: Redis 7.2 prints some numbers as 1e+9.
       local expires_ms = math.ceil((times[i] - times[i] % slice + size * slice) / 1000) + 1
       if gap < size then
@@ -279,8 +277,8 @@ local function budget_v1(KEYS, ARGV)
 -- A cost that is known only afterwards: takes an estimate from the rings of slice_ring under an id, and budget_settle
 -- corrects it. It decides as slice_ring does, on the same rings; a window that settling charged above its limit is
 -- full. Asked again with the id and the same permits within ttl, before it is settled, it grants them again and charges
--- nothing, in any windows, full or not. If an id expires before it is settled, its estimate stays charged. Take ids of
--- your own making: an end user who chooses them is not limited.
+-- nothing, in any windows, full or not; above a limit lowered since, they are BADARG. If an id expires before it is
+-- settled, its estimate stays charged. Take ids of your own making: an end user who chooses them is not limited.
 --
 -- GROUP[i]    window       1..8
 -- KEYS[i]     ring_i       <prefix>:<limiter>:{<subject>}:sr1:<slice>x<size>
@@ -389,8 +387,7 @@ for i = 1, #slices do
   if time - now > size * slice + step_back then time, last = now, now - size * slice end
   local current = (time - time % slice) / slice
   local gap = current - (last - last % slice) / slice
-  if gap >= size then -- all has left the window
-    total, oldest = 0, 0
+  if gap >= size then total, oldest = 0, 0 -- all has left the window
   elseif gap > 0 then -- the window has moved: its oldest slice is current - size + 1
     local at = 19 + 6 * ((current + 1) % size)
     local cell = redis.call("GETRANGE", rings[i], string.format("%d", at), string.format("%d", at + 5))
@@ -429,21 +426,23 @@ for i = #slices, 1, -1 do
   if empties_in > reset_if_charged then reset_if_charged = empties_in end
   if empties_in - gaps[i] * slice > reset_after then reset_after = empties_in - gaps[i] * slice end
   if count > max and empties_in > wait then -- else it is free, or empty before another one is free
-    -- The caller waits until the window begins at free: after the slice charged last, if that holds more than max.
-    -- Else halving finds it: a window that begins at full holds more than max, one that begins at free does not.
-    local total, full, free = oldests[i] + math.min(count, max_count), current - size + 1, current - gaps[i] + 1
-    local at = 19 + 6 * ((free - 1) % size)
-    local cells = redis.call("GETRANGE", rings[i], string.format("%d", at), string.format("%d", at + 5))
-    if total - oldests[i] - counts[i] > max then -- the report alone
-      free = current + 1
-    elseif #cells < 6 or (total - unpack_cell(">I6", cells, 1)) % wrap <= max then
-      cells = redis.call("GETRANGE", rings[i], "19", "-1")
+    -- The caller waits until the window begins at free: a window from full on holds more than max, one from free on
+    -- does not, and halving brings them together. Mostly 32 cells do: the slice charged last, behind it the oldest.
+    local total, full, free = oldests[i] + math.min(count, max_count), current - size + 1, current - gaps[i]
+    local first, to = free % size, 18 + 6 * math.min(free % size + 32, size)
+    local cells = redis.call("GETRANGE", rings[i], string.format("%d", 19 + 6 * first), string.format("%d", to))
+    if total - oldests[i] - counts[i] > max then full, free = current, current + 1 -- the report alone
+    elseif #cells > 5 and (total - unpack_cell(">I6", cells, 1)) % wrap > max then full, free = free, free + 1
+    elseif #cells == 192 and (total - unpack_cell(">I6", cells, 187)) % wrap <= max then
+      free = free - size + 31 -- the slice of the last cell: from one that has left on, more is held
+    else
+      cells, first = redis.call("GETRANGE", rings[i], "19", "-1"), 0
       if #cells < 6 * size then return redis.error_reply("BADSTATE ring_" .. i .. ": want 19 bytes and its cells") end
-      while free - full > 1 do
-        local middle = (full + free - (full + free) % 2) / 2
-        local before = unpack_cell(">I6", cells, 6 * (middle % size) + 1)
-        if (total - before) % wrap > max then full = middle else free = middle end
-      end
+    end
+    while free - full > 1 do
+      local middle = (full + free - (full + free) % 2) / 2
+      local before = unpack_cell(">I6", cells, 6 * (middle % size - first) + 1)
+      if (total - before) % wrap > max then full = middle else free = middle end
     end
     wait = math.max(wait, (free + size - 1) * slice - now)
   end
@@ -460,9 +459,8 @@ elseif granted > 0 then
   -- refuses a command: first what changes no decision, then SETRANGE alone. Its first call is refused, or none:
   -- rights are the same for all, and memory counts only before a script's first write.
   for i = 1, #slices do
-    local gap = gaps[i]
+    local gap, slice, size = gaps[i], slices[i], sizes[i]
     if gap > 0 then
-      local slice, size = slices[i], sizes[i]
       -- 1 ms late: the clock of expiry may be behind TIME. As text: Redis 7.2 prints some numbers as 1e+9.
       local expires_ms = math.ceil((times[i] - times[i] % slice + size * slice) / 1000) + 1
       if gap < size then
@@ -1720,8 +1718,7 @@ local function decide(rings)
     if time - now > size * slice + step_back then time, last = now, now - size * slice end
     local current = (time - time % slice) / slice
     local gap = current - (last - last % slice) / slice
-    if gap >= size then -- all has left the window
-      total, oldest = 0, 0
+    if gap >= size then total, oldest = 0, 0 -- all has left the window
     elseif gap > 0 then -- the window has moved: its oldest slice is current - size + 1
       local at = 19 + 6 * ((current + 1) % size)
       local cell = redis.call("GETRANGE", rings[i], string.format("%d", at), string.format("%d", at + 5))
@@ -1744,21 +1741,23 @@ local function decide(rings)
     if empties_in > reset_if_charged then reset_if_charged = empties_in end
     if empties_in - gaps[i] * slice > reset_after then reset_after = empties_in - gaps[i] * slice end
     if count > max and empties_in > wait then -- else it is free, or empty before another one is free
-      -- The caller waits until the window begins at free: after the slice charged last, if that holds more than max.
-      -- Else halving finds it: a window that begins at full holds more than max, one that begins at free does not.
-      local total, full, free = oldests[i] + math.min(count, max_count), current - size + 1, current - gaps[i] + 1
-      local at = 19 + 6 * ((free - 1) % size)
-      local cells = redis.call("GETRANGE", rings[i], string.format("%d", at), string.format("%d", at + 5))
-      if total - oldests[i] - counts[i] > max then -- the report alone
-        free = current + 1
-      elseif #cells < 6 or (total - unpack_cell(">I6", cells, 1)) % wrap <= max then
-        cells = redis.call("GETRANGE", rings[i], "19", "-1")
+      -- The caller waits until the window begins at free: a window from full on holds more than max, one from free on
+      -- does not, and halving brings them together. Mostly 32 cells do: the slice charged last, behind it the oldest.
+      local total, full, free = oldests[i] + math.min(count, max_count), current - size + 1, current - gaps[i]
+      local first, to = free % size, 18 + 6 * math.min(free % size + 32, size)
+      local cells = redis.call("GETRANGE", rings[i], string.format("%d", 19 + 6 * first), string.format("%d", to))
+      if total - oldests[i] - counts[i] > max then full, free = current, current + 1 -- the report alone
+      elseif #cells > 5 and (total - unpack_cell(">I6", cells, 1)) % wrap > max then full, free = free, free + 1
+      elseif #cells == 192 and (total - unpack_cell(">I6", cells, 187)) % wrap <= max then
+        free = free - size + 31 -- the slice of the last cell: from one that has left on, more is held
+      else
+        cells, first = redis.call("GETRANGE", rings[i], "19", "-1"), 0
         if #cells < 6 * size then return redis.error_reply("BADSTATE ring_" .. i .. ": want 19 bytes and its cells") end
-        while free - full > 1 do
-          local middle = (full + free - (full + free) % 2) / 2
-          local before = unpack_cell(">I6", cells, 6 * (middle % size) + 1)
-          if (total - before) % wrap > max then full = middle else free = middle end
-        end
+      end
+      while free - full > 1 do
+        local middle = (full + free - (full + free) % 2) / 2
+        local before = unpack_cell(">I6", cells, 6 * (middle % size - first) + 1)
+        if (total - before) % wrap > max then full = middle else free = middle end
       end
       wait = math.max(wait, (free + size - 1) * slice - now)
     end
@@ -1770,9 +1769,8 @@ local function decide(rings)
     -- refuses a command: first what changes no decision, then SETRANGE alone. Its first call is refused, or none:
     -- rights are the same for all, and memory counts only before a script's first write.
     for i = 1, #slices do
-      local gap = gaps[i]
+      local gap, slice, size = gaps[i], slices[i], sizes[i]
       if gap > 0 then
-        local slice, size = slices[i], sizes[i]
         -- 1 ms late: the clock of expiry may be behind TIME. As text: Redis 7.2 prints some numbers as 1e+9.
         local expires_ms = math.ceil((times[i] - times[i] % slice + size * slice) / 1000) + 1
         if gap < size then
@@ -2000,7 +1998,7 @@ local function slice_ring_v1(KEYS, ARGV)
 --                          still there; while it is more than the window and 60 s behind, the ring counts as empty, and
 --                          waits may be too short. An empty string is no ring. Expires when the last charge has left
 -- COMPLEXITY  O(W S)       TIME; GETRANGE and SETRANGE for each of W windows. A new slice adds GETRANGE, PEXPIREAT and
---                          a cell for each slice since; an empty window SET of S cells; a full one GETRANGE of 1 or S
+--                          a cell for each slice since; an empty window SET of S; a full one GETRANGE of 32, or also S
 -- REDIS       5.0
 
 -- PART arguments: printed by make generate
@@ -2080,8 +2078,7 @@ for i = 1, #slices do
   if time - now > size * slice + step_back then time, last = now, now - size * slice end
   local current = (time - time % slice) / slice
   local gap = current - (last - last % slice) / slice
-  if gap >= size then -- all has left the window
-    total, oldest = 0, 0
+  if gap >= size then total, oldest = 0, 0 -- all has left the window
   elseif gap > 0 then -- the window has moved: its oldest slice is current - size + 1
     local at = 19 + 6 * ((current + 1) % size)
     local cell = redis.call("GETRANGE", rings[i], string.format("%d", at), string.format("%d", at + 5))
@@ -2106,21 +2103,23 @@ for i = #slices, 1, -1 do
   if empties_in > reset_if_charged then reset_if_charged = empties_in end
   if empties_in - gaps[i] * slice > reset_after then reset_after = empties_in - gaps[i] * slice end
   if count > max and empties_in > wait then -- else it is free, or empty before another one is free
-    -- The caller waits until the window begins at free: after the slice charged last, if that holds more than max.
-    -- Else halving finds it: a window that begins at full holds more than max, one that begins at free does not.
-    local total, full, free = oldests[i] + math.min(count, max_count), current - size + 1, current - gaps[i] + 1
-    local at = 19 + 6 * ((free - 1) % size)
-    local cells = redis.call("GETRANGE", rings[i], string.format("%d", at), string.format("%d", at + 5))
-    if total - oldests[i] - counts[i] > max then -- the report alone
-      free = current + 1
-    elseif #cells < 6 or (total - unpack_cell(">I6", cells, 1)) % wrap <= max then
-      cells = redis.call("GETRANGE", rings[i], "19", "-1")
+    -- The caller waits until the window begins at free: a window from full on holds more than max, one from free on
+    -- does not, and halving brings them together. Mostly 32 cells do: the slice charged last, behind it the oldest.
+    local total, full, free = oldests[i] + math.min(count, max_count), current - size + 1, current - gaps[i]
+    local first, to = free % size, 18 + 6 * math.min(free % size + 32, size)
+    local cells = redis.call("GETRANGE", rings[i], string.format("%d", 19 + 6 * first), string.format("%d", to))
+    if total - oldests[i] - counts[i] > max then full, free = current, current + 1 -- the report alone
+    elseif #cells > 5 and (total - unpack_cell(">I6", cells, 1)) % wrap > max then full, free = free, free + 1
+    elseif #cells == 192 and (total - unpack_cell(">I6", cells, 187)) % wrap <= max then
+      free = free - size + 31 -- the slice of the last cell: from one that has left on, more is held
+    else
+      cells, first = redis.call("GETRANGE", rings[i], "19", "-1"), 0
       if #cells < 6 * size then return redis.error_reply("BADSTATE ring_" .. i .. ": want 19 bytes and its cells") end
-      while free - full > 1 do
-        local middle = (full + free - (full + free) % 2) / 2
-        local before = unpack_cell(">I6", cells, 6 * (middle % size) + 1)
-        if (total - before) % wrap > max then full = middle else free = middle end
-      end
+    end
+    while free - full > 1 do
+      local middle = (full + free - (full + free) % 2) / 2
+      local before = unpack_cell(">I6", cells, 6 * (middle % size - first) + 1)
+      if (total - before) % wrap > max then full = middle else free = middle end
     end
     wait = math.max(wait, (free + size - 1) * slice - now)
   end
@@ -2134,9 +2133,8 @@ if charge > 0 then
   -- refuses a command: first what changes no decision, then SETRANGE alone. Its first call is refused, or none:
   -- rights are the same for all, and memory counts only before a script's first write.
   for i = 1, #slices do
-    local gap = gaps[i]
+    local gap, slice, size = gaps[i], slices[i], sizes[i]
     if gap > 0 then
-      local slice, size = slices[i], sizes[i]
       -- 1 ms late: the clock of expiry may be behind TIME. As text: Redis 7.2 prints some numbers as 1e+9.
       local expires_ms = math.ceil((times[i] - times[i] % slice + size * slice) / 1000) + 1
       if gap < size then

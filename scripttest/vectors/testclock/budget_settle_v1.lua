@@ -198,8 +198,7 @@ for i = 1, #slices do
   if time - now > size * slice + step_back then time, last = now, now - size * slice end
   local current = (time - time % slice) / slice
   local gap = current - (last - last % slice) / slice
-  if gap >= size then -- all has left the window
-    total, oldest = 0, 0
+  if gap >= size then total, oldest = 0, 0 -- all has left the window
   elseif gap > 0 then -- the window has moved: its oldest slice is current - size + 1
     local at = 19 + 6 * ((current + 1) % size)
     local cell = redis.call("GETRANGE", rings[i], string.format("%d", at), string.format("%d", at + 5))
@@ -218,9 +217,8 @@ if charge > 0 then
   -- refuses a command: first what changes no decision, then SETRANGE alone. Its first call is refused, or none:
   -- rights are the same for all, and memory counts only before a script's first write.
   for i = 1, #slices do
-    local gap = gaps[i]
+    local gap, slice, size = gaps[i], slices[i], sizes[i]
     if gap > 0 then
-      local slice, size = slices[i], sizes[i]
       -- 1 ms late: the clock of expiry may be behind TIME. As text: Redis 7.2 prints some numbers as 1e+9.
       local expires_ms = math.ceil((times[i] - times[i] % slice + size * slice) / 1000) + 1
       if gap < size then
