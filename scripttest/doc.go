@@ -45,31 +45,32 @@
 // the faults are. LikeMiniredis tests what a script does where there is no struct library.
 //
 // What a plain gopher-lua or miniredis gets wrong is made right: numbers become strings with 14 digits
-// (tostring, .., table.concat, string functions, cjson), tonumber and arithmetic read what strtod reads,
+// (tostring, .., table.concat, string functions), tonumber and arithmetic read what strtod reads,
 // % rounds as Lua 5.1's, locals are shared with closures after a caught error, "local f = function" does not
-// see f, unpack stops at 7999 values, struct, bit and cmsgpack are there, globals are protected, scores have
-// 17 digits, expiry times are absolute and a key outlives its TTL by a millisecond.
+// see f, unpack stops at 7999 values, struct is there, globals are protected, scores have 17 digits, expiry
+// times are absolute and a key outlives its TTL by a millisecond.
 //
-// Where Lua itself promises nothing, results may differ from Redis's: the order of pairs, next, cjson and cmsgpack over
-// a table with several names, # of an array with holes, the order of equal elements after table.sort. Error texts do
+// Where Lua itself promises nothing, results may differ from Redis's: the order of pairs and next over a table with
+// several names, # of an array with holes, the order of equal elements after table.sort. Error texts do
 // not name the variable ("attempt to index a nil value"), and name the first line of an expression of several lines.
 //
 // # What is refused
 //
 // What cannot be told ends the run, or Compile, with an *UnsupportedError:
 //
-//   - Where Redis itself may answer otherwise the next time: weak tables, error() with a table without err (Redis 7.0
-//     crashes), pcall() without a function.
+//   - Where Redis itself may answer otherwise the next time: error() with a table without err (Redis 7.0 crashes),
+//     pcall() without a function.
 //   - Where the C library decides the last digit: math.exp, math.log, math.sin and the like.
-//   - What limiters do without: math.random, math.frexp, math.ldexp, math.modf, math.deg, math.rad, table.foreach,
-//     table.getn, table.maxn, load, loadstring, collectgarbage, gcinfo, and in patterns %b, %f and %1, or what is wrong
-//     or may search for long. What cjson.decode takes must be JSON, of UTF-8.
-//   - Stack overflows, and errors in the handler of xpcall. Here calls nest to 4096, and to 190 those through
-//     library functions (pcall, sort, gsub) and all calls of a script that sets metatables.
-//   - Coroutines, string.dump, ... outside a function, a first line that begins with #, redis.setresp(3), changing
-//     cjson's settings, strings beyond 256 MB, chunks that need more registers than gopher-lua has.
+//   - What limiters do without: cjson, cmsgpack, bit, metatables, xpcall, math.random, math.frexp, math.ldexp,
+//     math.modf, math.deg, math.rad, table.foreach, table.getn, table.maxn, tonumber with a base, load, loadstring,
+//     collectgarbage, gcinfo, struct.size; of struct other formats than < > b B h H l L i I c, and integers of more than
+//     8 bytes; of string.format other verbs than d i s f e g x X; and in patterns %b, %f and %1, or what is wrong or may
+//     search for long.
+//   - Stack overflows. Here calls nest to 4096, and to 190 those through library functions (pcall, sort, gsub).
+//   - Coroutines, string.dump, ... outside a function, a first line that begins with #, replies of RESP3, redis.setresp
+//     and set_repl, strings beyond 256 MB, chunks that need more registers than gopher-lua has.
 //   - Commands that miniredis does not have, and what it would get wrong: streams, HyperLogLogs, INCRBYFLOAT,
-//     HINCRBYFLOAT, TTLs of more than 290 years.
+//     HINCRBYFLOAT, other databases, TTLs of more than 290 years.
 //
 // A script that Redis does not compile is refused by Compile too, in the words of another parser.
 //

@@ -25,13 +25,12 @@ func Start(tb testing.TB) *Redis {
 	return &Redis{tb: tb, engine: engine}
 }
 
-// Do executes one command outside of any script, in database 0 unless SELECT said otherwise, and
-// returns its reply as Result.Reply has it. Arguments are strings, byte slices, integers and floats. An
+// Do executes one command outside of any script, and returns its reply as Result.Reply has it. Arguments are strings, byte slices, integers and floats. An
 // error reply is an ErrorReply; a command that is not emulated is an *UnsupportedError.
 func (r *Redis) Do(args ...any) (any, error) { return r.engine.Do(args...) }
 
 // LikeMiniredis lets scripts find from now on what stock miniredis gives them where that differs in kind: no
-// struct, cmsgpack and bit, scores with an exponent, and a tonumber that does not read every number. It is
+// struct, scores with an exponent, and a tonumber that does not read every number. It is
 // for the fallbacks of scripts that are to run there too; all else stays as Redis has it.
 func (r *Redis) LikeMiniredis() { r.engine.LikeMiniredis() }
 
@@ -55,7 +54,7 @@ func (r *Redis) Now() int64 { return r.engine.Now() }
 // it off expires what is overdue.
 func (r *Redis) NeverExpire(never bool) { r.engine.NeverExpire(never) }
 
-// Snapshot writes the whole store as text, a line a key in the order of their names: database, name,
+// Snapshot writes the whole store as text, a line a key in the order of their names: name,
 // type, value byte for byte, and when it expires in milliseconds since 1970. Two equal texts are two
 // equal stores. Moving the clock alone changes nothing but the keys that expire.
 func (r *Redis) Snapshot() string { return r.engine.Snapshot() }

@@ -7,31 +7,31 @@ import (
 )
 
 // baseFunctions are the global functions of Lua 5.1 that Redis 7 leaves to scripts.
-func (lib *library) baseFunctions() map[string]function {
+func baseFunctions() map[string]function {
 	return map[string]function{
 		"__redis__err__handler": refused("__redis__err__handler"),
 		"collectgarbage":        refused("collectgarbage"),
 		"gcinfo":                refused("gcinfo"),
+		"getmetatable":          refused("getmetatable"),
 		"load":                  refused("load"),
 		"loadstring":            refused("loadstring"),
+		"setmetatable":          refused("setmetatable"),
+		"xpcall":                refused("xpcall"),
 
-		"assert":       baseAssert,
-		"error":        baseError,
-		"getmetatable": lib.baseGetMetatable,
-		"ipairs":       baseIpairs,
-		"next":         baseNext,
-		"pairs":        basePairs,
-		"pcall":        basePcall,
-		"rawequal":     func(c call) int { return c.push(lua.LBool(c.RawEqual(c.any(1), c.any(2)))) },
-		"rawget":       func(c call) int { return c.push(c.table(1).RawGet(c.any(2))) },
-		"rawset":       baseRawSet,
-		"select":       baseSelect,
-		"setmetatable": baseSetMetatable,
-		"tonumber":     baseToNumber,
-		"tostring":     baseToString,
-		"type":         func(c call) int { return c.push(lua.LString(c.any(1).Type().String())) },
-		"unpack":       baseUnpack,
-		"xpcall":       baseXpcall,
+		"assert":   baseAssert,
+		"error":    baseError,
+		"ipairs":   baseIpairs,
+		"next":     baseNext,
+		"pairs":    basePairs,
+		"pcall":    basePcall,
+		"rawequal": func(c call) int { return c.push(lua.LBool(c.RawEqual(c.any(1), c.any(2)))) },
+		"rawget":   func(c call) int { return c.push(c.table(1).RawGet(c.any(2))) },
+		"rawset":   baseRawSet,
+		"select":   baseSelect,
+		"tonumber": baseToNumber,
+		"tostring": func(c call) int { return c.push(lua.LString(displayed(c.any(1)))) },
+		"type":     func(c call) int { return c.push(lua.LString(c.any(1).Type().String())) },
+		"unpack":   baseUnpack,
 	}
 }
 
@@ -50,47 +50,6 @@ func baseError(c call) int {
 	}
 	c.Error(v, 0)
 	return 0
-}
-
-func (lib *library) baseGetMetatable(c call) int {
-	v := c.any(1)
-	if _, ok := v.(lua.LString); ok {
-		mt := c.NewTable()
-		mt.RawSetString("__index", lib.strings.RawGetString("__index"))
-		return c.push(protected(c.LState, mt))
-	}
-	if v == lib.env {
-		return c.push(protected(c.LState, lib.globals.Metatable.(*lua.LTable)))
-	}
-	mt := lua.LNil
-	if t, ok := v.(*lua.LTable); ok && unprotected(t) == t {
-		mt = t.Metatable
-	}
-	if t, ok := mt.(*lua.LTable); ok {
-		if hidden := t.RawGetString("__metatable"); hidden != lua.LNil {
-			mt = hidden
-		}
-	}
-	return c.push(mt)
-}
-
-func baseSetMetatable(c call) int {
-	t := c.table(1)
-	mt := c.Get(2)
-	if mt.Type() != lua.LTTable && (mt != lua.LNil || c.GetTop() < 2) {
-		c.argError(2, "nil or table expected")
-	}
-	if !runOf(c.LState).script.namesMetatables {
-		c.unsupported("setmetatable by a name that the source does not hold")
-	}
-	if weak, ok := mt.(*lua.LTable); ok && weak.RawGetString("__mode") != lua.LNil {
-		c.unsupported("weak tables")
-	}
-	if old, ok := t.Metatable.(*lua.LTable); ok && t == c.Get(1) && old.RawGetString("__metatable") != lua.LNil {
-		c.fail("cannot change a protected metatable")
-	}
-	c.writable(1).Metatable = mt
-	return c.push(t)
 }
 
 func baseIpairs(c call) int {
@@ -150,32 +109,14 @@ func baseSelect(c call) int {
 }
 
 func baseToNumber(c call) int {
-	base := c.optInt(2, 10)
-	x, ok := 0.0, false
-	if base == 10 {
-		x, ok = toNumber(c.any(1))
-	} else {
-		s := c.str(1)
-		if base < 2 || base > 36 {
-			c.argError(2, "base out of range")
-		}
-		x, ok = parseBase(s, base)
+	if c.optInt(2, 10) != 10 {
+		c.unsupported("tonumber() to another base")
 	}
+	x, ok := toNumber(c.any(1))
 	if !ok {
 		return c.push(lua.LNil)
 	}
 	return c.push(lua.LNumber(x))
-}
-
-func baseToString(c call) int {
-	v := c.any(1)
-	if own := c.GetMetaField(v, "__tostring"); own != lua.LNil {
-		c.Push(own)
-		c.Push(v)
-		c.Call(1, 1)
-		return 1
-	}
-	return c.push(lua.LString(displayed(v)))
 }
 
 func baseUnpack(c call) int {

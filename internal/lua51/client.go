@@ -13,7 +13,7 @@ import (
 // Status is a simple string reply, such as "OK".
 type Status string
 
-// client is one connection to the server, in process. It remembers SELECT.
+// client is one connection to the server, in process.
 type client struct {
 	redis  *Redis
 	peer   *server.Peer
@@ -37,8 +37,6 @@ func (c *client) do(words []string) (any, error) {
 		return c.ttl(words[1]), nil
 	case unsupported(name), !c.redis.mini.Server().IsRegisteredCommand(name) && known(words):
 		return nil, &UnsupportedError{What: "the command " + strings.ToUpper(name)}
-	case reachesOtherDatabases(name):
-		c.redis.databases = allDatabases
 	}
 	if tooLongTTL(words) {
 		return nil, &UnsupportedError{What: "a TTL of more than 290 years"}
@@ -62,20 +60,16 @@ func known(words []string) bool {
 }
 
 // unsupported are commands that miniredis has and that would escape this package's clock, its snapshots
-// or its Lua: streams, HyperLogLogs, scripts, blocking, and transactions; and those that miniredis rounds
+// or its Lua: streams, HyperLogLogs, scripts, blocking, and transactions, other databases; and those that miniredis rounds
 // otherwise than Redis.
 func unsupported(name string) bool {
 	switch name {
 	case "eval", "eval_ro", "evalsha", "evalsha_ro", "script", "multi", "exec", "watch", "wait",
 		"hello", "subscribe", "psubscribe", "blpop", "brpop", "brpoplpush", "blmove", "blmpop",
-		"bzpopmin", "bzpopmax", "bzmpop", "incrbyfloat", "hincrbyfloat":
+		"bzpopmin", "bzpopmax", "bzmpop", "incrbyfloat", "hincrbyfloat", "select", "move", "swapdb", "copy":
 		return true
 	}
 	return strings.HasPrefix(name, "x") || strings.HasPrefix(name, "pf")
-}
-
-func reachesOtherDatabases(name string) bool {
-	return name == "select" || name == "move" || name == "swapdb" || name == "copy"
 }
 
 func (c *client) dispatch(words []string) any {

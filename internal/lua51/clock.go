@@ -6,16 +6,9 @@ import (
 	"time"
 )
 
-type dbKey struct {
-	db  int
-	key string
-}
-
 // deadline is when a key expires, in milliseconds since 1970. told is the clock's millisecond for which miniredis knows
 // the key's TTL: it keeps TTLs as lengths, which do not follow the clock.
 type deadline struct{ due, told int64 }
-
-const allDatabases = 16
 
 // overdueTTL is what miniredis is told of a key whose time has come and which stays all the same; no
 // command can set so short a TTL.
@@ -69,33 +62,33 @@ func (r *Redis) sweep() {
 }
 
 // settle tells miniredis what is left of a key's TTL.
-func (r *Redis) settle(k dbKey) {
-	d, ok := r.deadlines[k]
+func (r *Redis) settle(key string) {
+	d, ok := r.deadlines[key]
 	if !ok || d.told == r.now/1000 && d.due > d.told {
 		return
 	}
-	store := r.mini.DB(k.db)
+	store := r.mini.DB(0)
 	switch left := d.due - r.now/1000; {
 	case left > 0:
-		store.SetTTL(k.key, time.Duration(left)*time.Millisecond)
+		store.SetTTL(key, time.Duration(left)*time.Millisecond)
 	case left == 0 || r.neverExpire:
-		store.SetTTL(k.key, overdueTTL)
+		store.SetTTL(key, overdueTTL)
 	default:
-		store.Del(k.key)
-		delete(r.deadlines, k)
+		store.Del(key)
+		delete(r.deadlines, key)
 		return
 	}
-	r.deadlines[k] = deadline{d.due, r.now / 1000}
+	r.deadlines[key] = deadline{d.due, r.now / 1000}
 }
 
 // note notes when a key expires that a command may have changed.
-func (r *Redis) note(k dbKey) {
-	switch ttl := r.mini.DB(k.db).TTL(k.key); ttl {
+func (r *Redis) note(key string) {
+	switch ttl := r.mini.DB(0).TTL(key); ttl {
 	case 0:
-		delete(r.deadlines, k)
+		delete(r.deadlines, key)
 	case overdueTTL: // as before
 	default:
-		r.deadlines[k] = deadline{r.now/1000 + ttl.Milliseconds(), r.now / 1000}
+		r.deadlines[key] = deadline{r.now/1000 + ttl.Milliseconds(), r.now / 1000}
 	}
 }
 
@@ -120,23 +113,21 @@ func (r *Redis) noteChanges(words []string) {
 	for k := range r.deadlines {
 		r.note(k)
 	}
-	for db := range r.databases {
-		for _, key := range r.mini.DB(db).Keys() {
-			r.note(dbKey{db, key})
-		}
+	for _, key := range r.mini.DB(0).Keys() {
+		r.note(key)
 	}
 }
 
 // onlyKey returns the one key that a command touches, false if there may be others.
-func (r *Redis) onlyKey(words []string) (dbKey, bool) {
-	if r.databases > 1 || len(words) < 2 {
-		return dbKey{}, false
+func (r *Redis) onlyKey(words []string) (string, bool) {
+	if len(words) < 2 {
+		return "", false
 	}
 	switch name := strings.ToLower(words[0]); {
 	case oneKey()[name], (name == "unlink" || name == "exists") && len(words) == 2:
-		return dbKey{0, words[1]}, true
+		return words[1], true
 	}
-	return dbKey{}, false
+	return "", false
 }
 
 // oneKey is the commands, of those that the scripts call, whose only key is their second word. All others are taken to

@@ -119,19 +119,6 @@ func TestNeverExpireEnds(t *testing.T) {
 	}
 }
 
-func TestExpiryInOtherDatabases(t *testing.T) {
-	r := Start(t)
-	do(t, r, "SELECT", 5)
-	do(t, r, "SET", "k", "v", "PX", 1000)
-	if got, want := r.Snapshot(), fmt.Sprintf("5 \"k\" string \"v\" expires %d\n", r.Now()/1000+1000); got != want {
-		t.Errorf("Snapshot %q, want %q", got, want)
-	}
-	r.SetTime(r.Now() + 2_000_000)
-	if left := r.Snapshot(); left != "" {
-		t.Errorf("left: %s", left)
-	}
-}
-
 func do(t *testing.T, r *Redis, args ...any) any {
 	t.Helper()
 	reply, err := r.Do(args...)

@@ -16,7 +16,6 @@ type library struct {
 	primitives *lua.LTable  // the metatable of what else is neither table nor userdata
 	types      []lua.LValue // a value of each type that has it
 	helpers    []lua.LValue // as helperNames
-	null       lua.LValue   // cjson.null
 	common     *lua.LTable  // _G, which this one copies
 	maker      *lua.LState  // that made it
 }
@@ -42,7 +41,6 @@ func newLibrary() *library {
 	lib.common.ForEach(lib.globals.RawSet)
 	lib.globals.Metatable = lib.common.Metatable
 	lib.globals.RawSetString("_G", lib.env)
-	lib.register(L, lib.globals, map[string]function{"getmetatable": lib.baseGetMetatable})
 	return &lib
 }
 
@@ -57,7 +55,6 @@ var commonLibrary = sync.OnceValue(func() *library {
 	lib.setGlobals(L)
 	lib.primitives = primitiveMeta(L)
 	lib.types = []lua.LValue{lua.LNil, lua.LTrue, lua.LNumber(0), L.NewFunction(refuseWrite)}
-	lib.null = &lua.LUserData{Metatable: lib.primitives}
 	for _, f := range helperFunctions() {
 		lib.helpers = append(lib.helpers, L.NewFunction(f))
 	}
@@ -66,7 +63,7 @@ var commonLibrary = sync.OnceValue(func() *library {
 })
 
 func (lib *library) fill(L *lua.LState) {
-	lib.register(L, lib.globals, lib.baseFunctions())
+	lib.register(L, lib.globals, baseFunctions())
 	lib.globals.RawSetString("_G", lib.env)
 	lib.globals.RawSetString("_VERSION", lua.LString("Lua 5.1"))
 
@@ -75,18 +72,11 @@ func (lib *library) fill(L *lua.LState) {
 	lib.module(L, "math", mathFunctions())
 	lib.constants("math", mathConstants())
 	lib.module(L, "coroutine", refusedAll("coroutine", "create", "resume", "running", "status", "wrap", "yield"))
-	lib.module(L, "bit", bitFunctions())
+	lib.module(L, "bit", refusedAll("bit", "arshift", "band", "bnot", "bor", "bswap", "bxor", "lshift", "rol", "ror",
+		"rshift", "tobit", "tohex"))
 	lib.module(L, "struct", structFunctions())
-	lib.module(L, "cjson", lib.cjsonFunctions())
-	lib.constants("cjson", map[string]lua.LValue{
-		"null": lib.null, "_NAME": lua.LString("cjson"), "_VERSION": lua.LString("2.1.0"),
-	})
-	lib.module(L, "cmsgpack", cmsgpackFunctions())
-	lib.constants("cmsgpack", map[string]lua.LValue{
-		"_NAME": lua.LString("cmsgpack"), "_VERSION": lua.LString("lua-cmsgpack 0.4.0"),
-		"_COPYRIGHT":   lua.LString("Copyright (C) 2012, Salvatore Sanfilippo"),
-		"_DESCRIPTION": lua.LString("MessagePack C implementation for Lua"),
-	})
+	lib.module(L, "cjson", refusedAll("cjson", "decode", "encode"))
+	lib.module(L, "cmsgpack", refusedAll("cmsgpack", "pack", "unpack", "unpack_limit", "unpack_one"))
 	lib.module(L, "redis", redisFunctions())
 	lib.constants("redis", redisConstants())
 
@@ -136,11 +126,7 @@ func bound(name string, f function) lua.LGFunction {
 }
 
 func (lib *library) newState(r *run, keys, args []string) *lua.LState {
-	options := stateOptions()
-	if r.script.namesMetatables {
-		options.CallStackSize = maxNested // a metamethod's call is one of those that Lua 5.1 has 200 of
-	}
-	L := lua.NewState(options)
+	L := lua.NewState(stateOptions())
 	L.G.Global, L.Env = lib.globals, lib.env
 	for _, v := range lib.types {
 		L.SetMetatable(v, lib.primitives)

@@ -108,30 +108,6 @@ func scanMagnitude(s string) (int, string) {
 	return len(found), found
 }
 
-// parseBase reads what tonumber(s, base) reads: C's strtoul, which takes a sign, wraps a negative
-// number round, stays at the largest on overflow, and lets base 16 have its 0x.
-func parseBase(s string, base int) (float64, bool) {
-	s = strings.Trim(cString(s), spaces)
-	negative := strings.HasPrefix(s, "-")
-	if negative || strings.HasPrefix(s, "+") {
-		s = s[1:]
-	}
-	if base == 16 && len(s) > 2 && strings.EqualFold(s[:2], "0x") {
-		s = s[2:]
-	}
-	if s == "" || !isAlnum(s[0]) {
-		return 0, false
-	}
-	n, err := strconv.ParseUint(s, base, 64)
-	if err != nil && n != math.MaxUint64 {
-		return 0, false
-	}
-	if negative && err == nil {
-		n = -n
-	}
-	return float64(n), true
-}
-
 // cString is what C sees of s: all before its first NUL.
 func cString(s string) string {
 	if i := strings.IndexByte(s, 0); i >= 0 {
@@ -165,9 +141,6 @@ func toUint64(x float64) uint64 {
 	return uint64(toInt64(x))
 }
 
-func isDigit(c byte) bool   { return c >= '0' && c <= '9' }
-func isLower(c byte) bool   { return c >= 'a' && c <= 'z' }
-func isUpper(c byte) bool   { return c >= 'A' && c <= 'Z' }
-func isAlpha(c byte) bool   { return isLower(c | 0x20) }
-func isAlnum(c byte) bool   { return isAlpha(c) || isDigit(c) }
-func isControl(c byte) bool { return c < ' ' || c == 127 }
+func isDigit(c byte) bool { return c >= '0' && c <= '9' }
+func isLower(c byte) bool { return c >= 'a' && c <= 'z' }
+func isUpper(c byte) bool { return c >= 'A' && c <= 'Z' }

@@ -45,22 +45,6 @@ func basePcall(c call) int {
 	return c.push(lua.LFalse, failure)
 }
 
-func baseXpcall(c call) int {
-	handler := c.any(2)
-	results, failure := c.protect([]lua.LValue{c.Get(1)})
-	if failure == nil {
-		return c.push(lua.LTrue) + c.push(results...)
-	}
-	if _, ok := handler.(*lua.LFunction); !ok {
-		return c.push(lua.LFalse, lua.LString("error in error handling"))
-	}
-	handled, failure := c.protect([]lua.LValue{handler, failure})
-	if failure != nil {
-		c.unsupported("an error in the handler of xpcall")
-	}
-	return c.push(lua.LFalse, append(handled, lua.LNil)[0])
-}
-
 // protect calls callee[0] with the rest, and returns its results or the value it raised.
 //
 // It does so on a Lua thread of its own, because an error caught on the thread it was raised on makes

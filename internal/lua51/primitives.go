@@ -31,7 +31,7 @@ func modulo(a, b float64) float64 {
 func primitiveMeta(L *lua.LState) *lua.LTable {
 	mt := L.NewTable()
 	for event, compute := range arithmetic {
-		mt.RawSetString(event, L.NewFunction(arithmeticOn(event, compute)))
+		mt.RawSetString(event, L.NewFunction(arithmeticOn(compute)))
 	}
 	for event, verb := range map[string]string{
 		"__index": "index", "__newindex": "index", "__call": "call", "__len": "get length of",
@@ -44,15 +44,12 @@ func primitiveMeta(L *lua.LState) *lua.LTable {
 	return mt
 }
 
-func arithmeticOn(event string, compute operation) lua.LGFunction {
+func arithmeticOn(compute operation) lua.LGFunction {
 	return func(L *lua.LState) int {
 		a, okA := toNumber(L.Get(1))
 		b, okB := toNumber(L.Get(2))
 		if L.GetTop() < 2 {
 			okB = true // unary minus
-		}
-		if own := ownMeta(L, event, L.Get(1), L.Get(2)); own != lua.LNil {
-			return callMeta(L, own, L.Get(1), L.Get(2))
 		}
 		if !okA {
 			cannot(L, "perform arithmetic on", L.Get(1))
@@ -85,7 +82,7 @@ func helperFunctions() []lua.LGFunction {
 // arithmeticHelper is an operator as a call: numbers at once, all else by metatable.
 func arithmeticHelper(event string) lua.LGFunction {
 	compute := arithmetic[event]
-	primitive := arithmeticOn(event, compute)
+	primitive := arithmeticOn(compute)
 	return func(L *lua.LState) int {
 		a, okA := L.Get(1).(lua.LNumber)
 		b, okB := L.Get(2).(lua.LNumber)
@@ -143,38 +140,11 @@ func concat(L *lua.LState, i int, b lua.LValue) lua.LValue {
 		checkLength(L, len(left)+len(right))
 		return lua.LString(left + right)
 	}
-	if own := ownMeta(L, "__concat", a, b); own != lua.LNil {
-		callMeta(L, own, a, b)
-		result := L.Get(-1)
-		L.Pop(1)
-		return result
-	}
 	if okA {
 		cannot(L, "concatenate", b)
 	}
 	cannot(L, "concatenate", a)
 	return nil
-}
-
-// ownMeta is a metamethod that the script itself gave to one of two tables.
-func ownMeta(L *lua.LState, event string, a, b lua.LValue) lua.LValue {
-	for _, v := range []lua.LValue{a, b} {
-		if _, isTable := v.(*lua.LTable); !isTable {
-			continue
-		}
-		if f := L.GetMetaField(v, event); f != lua.LNil {
-			return f
-		}
-	}
-	return lua.LNil
-}
-
-func callMeta(L *lua.LState, f, a, b lua.LValue) int {
-	L.Push(f)
-	L.Push(a)
-	L.Push(b)
-	call{LState: L}.Call(2, 1)
-	return 1
 }
 
 func helpFor(L *lua.LState) int {

@@ -23,15 +23,14 @@ type Redis struct {
 	neverExpire bool
 	stockScores bool            // as miniredis writes them
 	refused     map[string]bool // commands that scripts may not call, in lower case
-	deadlines   map[dbKey]deadline
+	deadlines   map[string]deadline
 	unswept     int // calls of SetTime since the last sweep
-	databases   int // how many of them may hold keys
 }
 
 // Open returns an empty server, whose clock stands at 1,700,000,000 s. It listens nowhere. Close it when it is no
 // longer needed.
 func Open() (*Redis, error) {
-	r := &Redis{mini: miniredis.NewMiniRedis(), deadlines: map[dbKey]deadline{}, databases: 1}
+	r := &Redis{mini: miniredis.NewMiniRedis(), deadlines: map[string]deadline{}}
 	conn, err := r.mini.Dial() // starts it without a listener
 	if err != nil {
 		return nil, fmt.Errorf("starting miniredis: %w", err)
@@ -49,8 +48,7 @@ func (r *Redis) Close() { r.mini.Close() }
 // startTime is 2023-11-14T22:13:20Z in microseconds.
 const startTime = 1_700_000_000_000_000
 
-// Do executes one command outside of any script, in database 0 unless SELECT said otherwise, and
-// returns its reply as Result.Reply has it. Arguments are strings, byte slices, integers and floats. An
+// Do executes one command outside of any script, and returns its reply as Result.Reply has it. Arguments are strings, byte slices, integers and floats. An
 // error reply is an ErrorReply; a command that is not emulated is an *UnsupportedError.
 func (r *Redis) Do(args ...any) (any, error) {
 	words := make([]string, len(args))
@@ -71,12 +69,10 @@ func (r *Redis) Do(args ...any) (any, error) {
 }
 
 // LikeMiniredis lets scripts find from now on what stock miniredis gives them where that differs in kind: no
-// struct, cmsgpack and bit, scores with an exponent, and a tonumber that does not read every number. It is
+// struct, scores with an exponent, and a tonumber that does not read every number. It is
 // for the fallbacks of scripts that are to run there too; all else stays as Redis has it.
 func (r *Redis) LikeMiniredis() {
-	for _, library := range []string{"struct", "cmsgpack", "bit"} {
-		r.lib.globals.RawSetString(library, lua.LNil)
-	}
+	r.lib.globals.RawSetString("struct", lua.LNil)
 	stock := lua.NewState(lua.Options{SkipOpenLibs: true})
 	lua.OpenBase(stock)
 	r.lib.globals.RawSetString("tonumber", stock.GetGlobal("tonumber"))
@@ -93,7 +89,7 @@ func (r *Redis) Refuse(commands ...string) {
 	}
 }
 
-// FlushAll empties every database. The clock stays.
+// FlushAll empties the store. The clock stays.
 func (r *Redis) FlushAll() {
 	r.mini.FlushAll()
 	clear(r.deadlines)

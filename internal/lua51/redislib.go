@@ -1,6 +1,10 @@
 package lua51
 
-import lua "github.com/yuin/gopher-lua"
+import (
+	"maps"
+
+	lua "github.com/yuin/gopher-lua"
+)
 
 // redisVersion is the Redis whose behaviour is emulated.
 const (
@@ -25,7 +29,8 @@ func redisConstants() map[string]lua.LValue {
 }
 
 func redisFunctions() map[string]function {
-	return map[string]function{
+	functions := refusedAll("redis", "acl_check_cmd", "breakpoint", "debug", "set_repl", "setresp")
+	maps.Copy(functions, map[string]function{
 		"call":               redisCall,
 		"pcall":              func(c call) int { return c.push(c.command()) },
 		"error_reply":        replyTable("err", errorText),
@@ -33,12 +38,8 @@ func redisFunctions() map[string]function {
 		"sha1hex":            redisSHA1Hex,
 		"log":                redisLog,
 		"replicate_commands": func(c call) int { return c.push(lua.LTrue) },
-		"set_repl":           redisSetRepl,
-		"setresp":            redisSetResp,
-		"breakpoint":         func(c call) int { return c.push(lua.LFalse) }, // there is no debugger
-		"debug":              func(call) int { return 0 },
-		"acl_check_cmd":      redisACLCheck,
-	}
+	})
+	return functions
 }
 
 func redisCall(c call) int {
@@ -162,41 +163,4 @@ func redisLog(c call) int {
 		run.redis.Log(run.script.Name + ":" + text)
 	}
 	return 0
-}
-
-func redisSetRepl(c call) int {
-	if c.GetTop() != 1 {
-		c.refuse("redis.set_repl() requires two arguments.")
-	}
-	if flags, _ := toNumber(c.Get(1)); flags < 0 || flags > 3 {
-		c.refuse("Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.")
-	}
-	return 0
-}
-
-func redisSetResp(c call) int {
-	if c.GetTop() != 1 {
-		c.refuse("redis.setresp() requires one argument.")
-	}
-	switch version, _ := toNumber(c.Get(1)); int32(version) {
-	case 2:
-	case 3:
-		c.unsupported("redis.setresp(3)")
-	default:
-		c.refuse("RESP version must be 2 or 3.")
-	}
-	return 0
-}
-
-// redisACLCheck knows no users: what is a command is allowed, unless Refuse says otherwise.
-func redisACLCheck(c call) int {
-	words, bad := c.words()
-	if bad != "" {
-		c.refuse(bad)
-	}
-	spec, known := lookUp(words)
-	if !known {
-		c.refuse("Invalid command passed to redis.acl_check_cmd()")
-	}
-	return c.push(lua.LBool(!runOf(c.LState).redis.refuses(spec)))
 }

@@ -1,7 +1,6 @@
 package lua51
 
 import (
-	"iter"
 	"strings"
 
 	lua "github.com/yuin/gopher-lua"
@@ -64,22 +63,12 @@ func (r *run) tableReply(t *lua.LTable) any {
 	if text, ok := t.RawGetString("ok").(lua.LString); ok {
 		return Status(lineBreaks.Replace(string(text)))
 	}
-	if x, ok := t.RawGetString("double").(lua.LNumber); ok {
-		return formatG(float64(x), 17)
+	for _, kind := range []string{"double", "map", "set"} {
+		if t.RawGetString(kind) != lua.LNil {
+			r.doubt("a reply of RESP3, with a field " + kind)
+		}
 	}
 	items := []any{}
-	if m, ok := t.RawGetString("map").(*lua.LTable); ok { // RESP2 has its keys and values in turn
-		for k, v := range entries(m) {
-			items = append(items, r.reply(k), r.reply(v))
-		}
-		return items
-	}
-	if set, ok := t.RawGetString("set").(*lua.LTable); ok {
-		for k := range entries(set) {
-			items = append(items, r.reply(k))
-		}
-		return items
-	}
 	for i := 1; ; i++ {
 		v := t.RawGetInt(i)
 		if v == lua.LNil {
@@ -96,12 +85,4 @@ func errorText(s string) string {
 		return "ERR " + s
 	}
 	return s
-}
-
-// entries are the keys and values of a table, in an order of this package's own.
-func entries(t *lua.LTable) iter.Seq2[lua.LValue, lua.LValue] {
-	return func(yield func(k, v lua.LValue) bool) {
-		for k, v := t.Next(lua.LNil); k != lua.LNil && yield(k, v); k, v = t.Next(k) {
-		}
-	}
 }

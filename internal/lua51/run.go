@@ -222,8 +222,5 @@ func displayed(v lua.LValue) string {
 	if s, ok := toString(v); ok {
 		return s
 	}
-	if _, ok := v.(*lua.LUserData); ok {
-		return "userdata: (nil)" // cjson.null is the only one there is
-	}
 	return v.String()
 }

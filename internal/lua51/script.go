@@ -30,8 +30,6 @@ type Script struct {
 
 	proto  *lua.FunctionProto
 	counts []atomic.Int64 // where its runs went, for a Coverage; else empty
-
-	namesMetatables bool // the source may set a metatable
 }
 
 // An Edit changes a script's syntax tree. It sees the tree as the author wrote it, before it is made to compute as
@@ -51,10 +49,7 @@ func Compile(name, source string, edits ...Edit) (*Script, error) {
 	if err != nil {
 		return nil, ErrorReply("ERR Error compiling script (new function): " + err.Error())
 	}
-	return &Script{
-		Name: name, Source: source, SHA1: sha1Hex(source), proto: proto,
-		namesMetatables: strings.Contains(source, "metatable"),
-	}, nil
+	return &Script{Name: name, Source: source, SHA1: sha1Hex(source), proto: proto}, nil
 }
 
 // compileChunk compiles source to a function that takes the helpers and returns the chunk proper. An

@@ -11,24 +11,22 @@ import (
 	"github.com/alicebob/miniredis/v2"
 )
 
-// Snapshot writes the whole store as text, a line a key in the order of their names: database, name,
+// Snapshot writes the whole store as text, a line a key in the order of their names: name,
 // type, value byte for byte, and when it expires in milliseconds since 1970. Two equal texts are two
 // equal stores. Moving the clock alone changes nothing but the keys that expire.
 func (r *Redis) Snapshot() string {
 	r.settleAll()
 	var out strings.Builder
-	for db := range r.databases {
-		store := r.mini.DB(db)
-		for _, key := range store.Keys() {
-			fmt.Fprintf(&out, "%d %q %s\n", db, key, r.describe(store, db, key))
-		}
+	store := r.mini.DB(0)
+	for _, key := range store.Keys() {
+		fmt.Fprintf(&out, "%q %s\n", key, r.describe(store, key))
 	}
 	return out.String()
 }
 
-func (r *Redis) describe(store *miniredis.RedisDB, db int, key string) string {
+func (r *Redis) describe(store *miniredis.RedisDB, key string) string {
 	text := store.Type(key) + " " + value(store, key)
-	if d, ok := r.deadlines[dbKey{db, key}]; ok {
+	if d, ok := r.deadlines[key]; ok {
 		text += fmt.Sprintf(" expires %d", d.due)
 	}
 	return text
@@ -79,11 +77,9 @@ func zsetValue(store *miniredis.RedisDB, key string) string {
 // member counts as 8. Cost: it grows with the number of values.
 func (r *Redis) Bytes() (n int64) {
 	r.settleAll()
-	for db := range r.databases {
-		store := r.mini.DB(db)
-		for _, key := range store.Keys() {
-			n += int64(len(key)) + valueBytes(store, key)
-		}
+	store := r.mini.DB(0)
+	for _, key := range store.Keys() {
+		n += int64(len(key)) + valueBytes(store, key)
 	}
 	return n
 }

@@ -23,11 +23,11 @@ func TestSnapshot(t *testing.T) {
 	do(t, r, "SADD", "s", "m", "l")
 	do(t, r, "SET", "a b", []byte("\r\n"))
 	do(t, r, "PEXPIRE", "h", 500)
-	want := `0 "a b" string "\r\n"
-0 "h" hash {"e"="2" "f"="1"} expires 1500
-0 "l" list ["x y" "" "\x00\xff"]
-0 "s" set ["l" "m"]
-0 "z" zset [0.1:"c" 2:"a" 2:"b" 1.732100000123456e+15:"d"]
+	want := `"a b" string "\r\n"
+"h" hash {"e"="2" "f"="1"} expires 1500
+"l" list ["x y" "" "\x00\xff"]
+"s" set ["l" "m"]
+"z" zset [0.1:"c" 2:"a" 2:"b" 1.732100000123456e+15:"d"]
 `
 	if got := r.Snapshot(); got != want {
 		t.Errorf("Snapshot:\n%swant:\n%s", got, want)

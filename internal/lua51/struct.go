@@ -1,67 +1,53 @@
 package lua51
 
 import (
-	"encoding/binary"
 	"math"
 	"slices"
-	"strings"
 
 	lua "github.com/yuin/gopher-lua"
 )
 
 func structFunctions() map[string]function {
-	return map[string]function{"pack": structPack, "size": structSize, "unpack": structUnpack}
+	functions := refusedAll("struct", "size")
+	functions["pack"], functions["unpack"] = structPack, structUnpack
+	return functions
 }
 
-const (
-	maxIntSize = 32 // of i and I, in bytes
-	maxAlign   = 8  // what a lone ! aligns to
-)
+const maxIntSize = 8 // of i and I, in bytes; more is refused
 
-// layout reads a format string, option by option, and keeps what its control options set: little endian
-// and no alignment to begin with.
+// layout reads a format string, option by option: integers and strings of a length, little endian to begin with.
 type layout struct {
 	call   call
 	format string
 	big    bool
-	align  int
 }
 
-func newLayout(c call) *layout {
-	return &layout{call: c, format: cString(c.str(1)), align: 1}
-}
+func newLayout(c call) *layout { return &layout{call: c, format: cString(c.str(1))} }
 
-// next returns the next option, its size in bytes, and how many bytes of padding come before it when
-// so many bytes are there already. An option of 0 is the end.
-func (l *layout) next(at int) (option byte, size, padding int) {
-	if l.format == "" {
-		return 0, 0, 0
-	}
-	option, l.format = l.format[0], l.format[1:]
-	size = l.size(option)
-	return option, size, l.padding(at, option, size)
-}
-
-func (l *layout) size(option byte) int {
-	switch option {
-	case 'b', 'B', 'x':
-		return 1
-	case 'h', 'H':
-		return 2
-	case 'f':
-		return 4
-	case 'l', 'L', 'T', 'd':
-		return 8
-	case 'c':
-		return l.number(1)
-	case 'i', 'I':
-		size := l.number(4)
-		if size > maxIntSize {
-			l.call.fail("integral size %d is larger than limit of %d", size, maxIntSize)
+// next returns the next option and its size in bytes. An option of 0 is the end.
+func (l *layout) next() (option byte, size int) {
+	for l.format != "" {
+		option, l.format = l.format[0], l.format[1:]
+		switch option {
+		case '<', '>':
+			l.big = option == '>'
+			continue
+		case 'b', 'B':
+			return option, 1
+		case 'h', 'H':
+			return option, 2
+		case 'l', 'L':
+			return option, 8
+		case 'c':
+			return option, l.number(1)
+		case 'i', 'I':
+			if size = l.number(4); size > 0 && size <= maxIntSize {
+				return option, size
+			}
 		}
-		return size
+		l.call.unsupported("the format " + string(option) + " of struct")
 	}
-	return 0
+	return 0, 0
 }
 
 func (l *layout) number(otherwise int) int {
@@ -79,32 +65,6 @@ func (l *layout) number(otherwise int) int {
 	return n
 }
 
-func (l *layout) padding(at int, option byte, size int) int {
-	if size == 0 || option == 'c' {
-		return 0
-	}
-	size = min(size, l.align)
-	return (size - at&(size-1)) & (size - 1)
-}
-
-// control obeys an option that stands for no data.
-func (l *layout) control(option byte) {
-	switch option {
-	case ' ':
-	case '>':
-		l.big = true
-	case '<':
-		l.big = false
-	case '!':
-		l.align = l.number(maxAlign)
-		if l.align <= 0 || l.align&(l.align-1) != 0 {
-			l.call.fail("alignment %d is not a power of 2", l.align)
-		}
-	default:
-		l.call.argError(1, "invalid format option '"+string([]byte{option})+"'")
-	}
-}
-
 // order puts little-endian bytes into the byte order of the layout, in place, or takes them out of it.
 func (l *layout) order(b []byte) []byte {
 	if l.big {
@@ -116,24 +76,15 @@ func (l *layout) order(b []byte) []byte {
 func structPack(c call) int {
 	l := newLayout(c)
 	var out []byte
-	for arg := 2; ; {
-		option, size, padding := l.next(len(out))
-		out = append(out, make([]byte, padding)...)
-		switch option {
+	for arg := 2; ; arg++ {
+		switch option, size := l.next(); option {
 		case 0:
 			return c.push(lua.LString(out))
-		case 'x':
-			out = append(out, 0)
-			continue
-		case 'c', 's':
-			out = append(out, c.packString(option, size, arg)...)
-		case 'b', 'B', 'h', 'H', 'l', 'L', 'T', 'i', 'I', 'f', 'd':
-			out = append(out, l.order(packNumber(option, size, c.structNum(arg)))...)
+		case 'c':
+			out = append(out, c.packString(size, arg)...)
 		default:
-			l.control(option)
-			continue
+			out = append(out, l.order(packInteger(size, c.structNum(arg)))...)
 		}
-		arg++
 	}
 }
 
@@ -145,7 +96,7 @@ func (c call) structNum(n int) float64 {
 	return c.num(n)
 }
 
-func (c call) packString(option byte, size, arg int) string {
+func (c call) packString(size, arg int) string {
 	if arg > c.GetTop() {
 		c.argError(arg, "string expected, got nil")
 	}
@@ -156,20 +107,11 @@ func (c call) packString(option byte, size, arg int) string {
 	if len(s) < size {
 		c.argError(arg+1, "string too short")
 	}
-	if option == 's' {
-		return s[:size] + "\x00"
-	}
 	return s[:size]
 }
 
-// packNumber returns the little-endian bytes; integers wrap round silently.
-func packNumber(option byte, size int, x float64) []byte {
-	switch option {
-	case 'f':
-		return binary.LittleEndian.AppendUint32(nil, math.Float32bits(float32(x)))
-	case 'd':
-		return binary.LittleEndian.AppendUint64(nil, math.Float64bits(x))
-	}
+// packInteger returns the little-endian bytes; integers wrap round silently.
+func packInteger(size int, x float64) []byte {
 	n := uint64(toInt64(x))
 	if x >= 0 {
 		n = toUint64(x)
@@ -188,35 +130,26 @@ func structUnpack(c call) int {
 	if at == -1 {
 		c.argError(3, "offset must be 1 or greater")
 	}
-	results := 0
-	for {
-		option, size, padding := l.next(at)
+	for results := 0; ; {
+		option, size := l.next()
 		if option == 0 {
-			break
+			return results + c.push(lua.LNumber(at+1))
 		}
-		at += padding
 		c.inside(data, at, size)
 		c.room(2, "stack overflow (too many results)")
-		switch option {
-		case 'x':
-		case 'c':
-			if size == 0 {
-				size = c.previousSize(results)
-				results--
-				c.inside(data, at, size)
-			}
+		switch {
+		case option == 'c' && size == 0:
+			size = c.previousSize(results)
+			results--
+			c.inside(data, at, size)
+			fallthrough
+		case option == 'c':
 			results += c.push(lua.LString(data[at : at+size]))
-		case 's':
-			size = c.zeroTerminated(data[at:])
-			results += c.push(lua.LString(data[at : at+size-1]))
-		case 'b', 'B', 'h', 'H', 'l', 'L', 'T', 'i', 'I', 'f', 'd':
-			results += c.push(lua.LNumber(unpackNumber(option, l.order([]byte(data[at:at+size])))))
 		default:
-			l.control(option)
+			results += c.push(lua.LNumber(unpackInteger(option, l.order([]byte(data[at:at+size])))))
 		}
 		at += size
 	}
-	return results + c.push(lua.LNumber(at+1))
 }
 
 // inside refuses to read beyond the data.
@@ -224,15 +157,6 @@ func (c call) inside(data string, at, size int) {
 	if at < 0 || size < 0 || size > len(data) || at > len(data)-size {
 		c.argError(2, "data string too short")
 	}
-}
-
-// zeroTerminated is the length of the string that data begins with, its NUL included.
-func (c call) zeroTerminated(data string) int {
-	i := strings.IndexByte(data, 0)
-	if i < 0 {
-		c.fail("unfinished string in data")
-	}
-	return i + 1
 }
 
 // previousSize takes back the value unpacked last: the size that c0 needs.
@@ -245,13 +169,7 @@ func (c call) previousSize(results int) int {
 	return int(toUint64(x))
 }
 
-func unpackNumber(option byte, b []byte) float64 {
-	switch option {
-	case 'f':
-		return float64(math.Float32frombits(binary.LittleEndian.Uint32(b)))
-	case 'd':
-		return math.Float64frombits(binary.LittleEndian.Uint64(b))
-	}
+func unpackInteger(option byte, b []byte) float64 {
 	n := uint64(0)
 	for i := len(b) - 1; i >= 0; i-- {
 		n = n<<8 | uint64(b[i])
@@ -259,28 +177,6 @@ func unpackNumber(option byte, b []byte) float64 {
 	if isUpper(option) {
 		return float64(n)
 	}
-	signs := ^uint64(0) << (uint(len(b)*8-1) % 64)
-	if n&signs != 0 {
-		n |= signs
-	}
-	return float64(int64(n))
-}
-
-func structSize(c call) int {
-	l := newLayout(c)
-	at := 0
-	for {
-		option, size, padding := l.next(at)
-		switch {
-		case option == 0:
-			return c.push(lua.LNumber(at))
-		case option == 's':
-			c.argError(1, "option 's' has no fixed size")
-		case option == 'c' && size == 0:
-			c.argError(1, "option 'c0' has no fixed size")
-		case !isAlnum(option):
-			l.control(option)
-		}
-		at += padding + size
-	}
+	unused := 64 - 8*len(b) // bits
+	return float64(int64(n<<unused) >> unused)
 }

@@ -107,11 +107,12 @@ func (s *sorter) Swap(i, j int) {
 func (s *sorter) Less(i, j int) bool {
 	a, b := s.table.RawGetInt(i+1), s.table.RawGetInt(j+1)
 	if s.compare != nil {
-		callMeta(s.call.LState, s.compare, a, b)
+		s.call.Push(s.compare)
+		s.call.Call(s.call.push(a, b), 1)
 		defer s.call.Pop(1)
 		return lua.LVAsBool(s.call.Get(-1))
 	}
-	if a.Type() != b.Type() || a.Type() != lua.LTNumber && a.Type() != lua.LTString && a.Type() != lua.LTTable {
+	if a.Type() != b.Type() || a.Type() != lua.LTNumber && a.Type() != lua.LTString {
 		s.call.raise(compareText("attempt to compare " + a.Type().String() + " with " + b.Type().String()))
 	}
 	return s.call.LessThan(a, b)

@@ -151,38 +151,35 @@ func TestWrongCharge(t *testing.T) {
 	}
 }
 
-// Grants within a window of the limit pass, one more fails, and what is long ago is forgotten.
+// Grants within a window of the limit pass, one more fails, and so it is with slots that are held at once. What is long
+// ago is forgotten.
 func TestAuditTight(t *testing.T) {
-	for extra, want := range []string{"", "limit"} {
-		a, r := court(modeOf("plain"))
-		now, b := time.Now(), &r.books[0]
-		for range tightLimit.Permits + int64(extra) {
-			b.grants = append(b.grants, Grant{At: now, Permits: 1})
-		}
-		b.spent = []Spent{{From: now.Add(-2 * auditOverlap), To: now.Add(-auditOverlap), Permits: 1}}
-		if r.auditTight(a); a.broken() != want {
-			t.Errorf("%d more: fails by %q, want %q", extra, a.broken(), want)
-		}
-		if len(b.spent) != 0 || len(b.grants) == 0 {
-			t.Errorf("%d and %d are kept", len(b.grants), len(b.spent))
-		}
-	}
-}
-
-// As many slots as there are may be held at once, one more fails, and those of before are forgotten.
-func TestAuditSlots(t *testing.T) {
-	for extra, want := range []string{"", "slots"} {
+	now := time.Now()
+	for name, test := range map[string]struct {
+		grants int64
+		slots  int
+		want   string
+	}{
+		"the limits": {tightLimit.Permits, slotLimit, ""},
+		"a grant":    {tightLimit.Permits + 1, slotLimit, "limit"},
+		"a slot":     {tightLimit.Permits, slotLimit + 1, "slots"},
+	} {
 		a, r := court(modeOf("TryAcquire"))
-		now := time.Now()
-		for range slotLimit + extra {
-			r.books[0].released(Use{From: now, To: now.Add(time.Second)}, false, true)
+		b := &r.books[0]
+		for range test.grants {
+			b.spent.Add(Spent{now, now, 1})
 		}
-		r.books[0].released(Use{From: now, To: now.Add(time.Second)}, true, false) // of the ledger
-		if r.auditTight(a); a.broken() != want {
-			t.Errorf("%d more: fails by %q, want %q", extra, a.broken(), want)
+		b.spent.Add(Spent{From: now.Add(-2 * auditOverlap), To: now.Add(-auditOverlap), Permits: 1})
+		for range test.slots {
+			b.released(Spent{From: now.Add(-time.Second), To: now}, false, true)
 		}
-		if b := &r.books[0]; b.unknown != 1 || len(b.uses) != 0 {
-			t.Errorf("%d leases may be left, %d uses are kept", b.unknown, len(b.uses))
+		b.released(Spent{From: now.Add(-time.Second), To: now}, true, false) // of the ledger
+		if r.auditTight(a); a.broken() != test.want {
+			t.Errorf("%s more: fails by %q, want %q", name, a.broken(), test.want)
+		}
+		if len(b.spent.Spent()) != int(test.grants) || len(b.uses.Spent()) != 0 || b.unknown != 1 {
+			t.Errorf("%d grants and %d uses are kept, %d leases may be left", len(b.spent.Spent()),
+				len(b.uses.Spent()), b.unknown)
 		}
 	}
 }

@@ -322,11 +322,11 @@ func (b *book) grant(c *called, a *answer, exact bool) {
 	case a.ledger:
 		b.granted += a.permits
 	case exact:
-		b.grants = append(b.grants, Grant{At: at, Decided: a.decided.Now, Permits: a.permits})
+		b.spent.Add(Spent{From: at, To: at, Permits: a.permits})
 	case c.mode.how == waiting:
-		b.spent = append(b.spent, Spent{From: c.begun.Round(0), To: c.ended.Round(0), Permits: a.permits})
+		b.spent.Add(Spent{From: c.begun.Round(0), To: c.ended.Round(0), Permits: a.permits})
 	default:
-		b.spent = append(b.spent, Spent{From: c.begun.Round(0), To: at, Permits: a.permits})
+		b.spent.Add(Spent{From: c.begun.Round(0), To: at, Permits: a.permits})
 	}
 }
 
