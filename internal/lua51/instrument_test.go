@@ -2,6 +2,7 @@ package lua51
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -10,7 +11,7 @@ import (
 // TestCountedComputesTheSame runs the corpus plain and counted: replies, errors and their lines are the same.
 func TestCountedComputesTheSame(t *testing.T) {
 	servers := [2]*Redis{Start(t), Start(t)}
-	for _, group := range corpus {
+	for _, group := range slices.Concat(corpus, drawn) {
 		for _, source := range group.fragments {
 			plain, err := Compile("fragment", source)
 			counted, errCounted := CompileCounted("fragment", source)

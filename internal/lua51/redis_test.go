@@ -22,7 +22,7 @@ import (
 func TestServerCorpus(t *testing.T) {
 	server := dialRedis(t, redis70(t).Addr)
 	emulated := Start(t)
-	for _, group := range slices.Concat(corpus, faithful) {
+	for _, group := range slices.Concat(corpus, drawn, faithful) {
 		t.Run(group.name, func(t *testing.T) {
 			for _, source := range group.fragments {
 				compareWith(t, server, emulated, source)
