@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
-	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -115,17 +114,4 @@ func (s *subject) granted(after, until time.Time, unknown bool) (spent []Spent) 
 		}
 	}
 	return spent
-}
-
-// TestNewSubjects wants every script with every limit that it can be audited by, alone and together.
-func TestNewSubjects(t *testing.T) {
-	rdb := redis.NewClient(&redis.Options{})
-	defer func() { _ = rdb.Close() }()
-	kinds := map[string]int{}
-	for _, s := range newSubjects(rdb, 1000) {
-		kinds[s.script.name+" "+s.limit.Window.String()]++
-	}
-	if len(kinds) != 2*len(scripts)-1 || kinds["gcra 2s"] != 100 || kinds["zset_log 1h0m0s"] != 200 {
-		t.Error(kinds)
-	}
 }

@@ -22,14 +22,11 @@ import (
 // court is an attack without servers or callers: one row on one site, and no fault yet.
 func court(m *mode) (*attack, *row) {
 	s := &site{name: "single", subjects: [][]string{{"a", "b"}}}
-	r := &row{site: s, script: scripts[0], mode: m, books: make([]book, 1)}
+	r := &row{site: s, script: scripts[0], mode: m, books: make([]book, 1),
+		met: make([]atomic.Int64, len(faults)), judged: make([]atomic.Int64, len(faults))}
 	a := &attack{
-		sites: []*site{s}, rows: []*row{r}, numberOf: map[*row]int{r: 0}, failures: map[string]*failure{},
+		sites: []*site{s}, rows: []*row{r}, failures: map[string]*failure{},
 		full: true, pulse: &pulse{},
-	}
-	for range faults {
-		a.met = append(a.met, make([]atomic.Int64, 1))
-		a.judged = append(a.judged, make([]atomic.Int64, 1))
 	}
 	return a, r
 }
@@ -125,7 +122,7 @@ func TestJudgeNeighbour(t *testing.T) {
 		if c.judge(); a.broken() != want {
 			t.Errorf("server %d: fails by %q, want %q", server, a.broken(), want)
 		}
-		if met := a.met[0][0].Load(); met != int64(1-server) {
+		if met := r.met[0].Load(); met != int64(1-server) {
 			t.Errorf("server %d: the fault met %d calls", server, met)
 		}
 	}
@@ -220,7 +217,7 @@ func TestWrite(t *testing.T) {
 
 // A fault that met no call of a row is missed, and so is one that was never judged.
 func TestMissed(t *testing.T) {
-	a, _ := court(modeOf("plain"))
+	a, r := court(modeOf("plain"))
 	if missed := a.missed(); len(missed) != len(faults) {
 		t.Errorf("missed %q", missed)
 	}
@@ -228,8 +225,8 @@ func TestMissed(t *testing.T) {
 		t.Errorf("%d of %d are not judged", n, of)
 	}
 	for i := range faults {
-		a.met[i][0].Add(1)
-		a.judged[i][0].Add(1)
+		r.met[i].Add(1)
+		r.judged[i].Add(1)
 	}
 	if missed := a.missed(); missed != nil {
 		t.Errorf("missed %q", missed)

@@ -34,6 +34,9 @@ type row struct {
 	drop   chan struct{}  // closed: all slots are released; guarded by the gate
 	held   sync.WaitGroup // slots
 	late   bool           // returns in the background may not have ended
+
+	met    []atomic.Int64 // calls under way while a fault happened to their server, by fault
+	judged []atomic.Int64 // how often service was judged by time, by fault
 }
 
 // place is one of the subjects of a server that a row asks about.
@@ -128,6 +131,7 @@ func equip(t *testing.T, a *attack, rdb redis.UniversalClient, rows []*row) {
 		r.spare = r.limiter(limits, "spare", spareLimit)
 		r.honest = r.script.make(r.site.honest, r.limiterName("ledger"), r.script.ledger)
 		r.books = make([]book, len(r.everywhere()))
+		r.met, r.judged = make([]atomic.Int64, len(faults)), make([]atomic.Int64, len(faults))
 	}
 }
 

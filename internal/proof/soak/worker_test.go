@@ -262,7 +262,7 @@ func (c *called) judge() {
 		c.judgeError(&c.answers[i])
 	}
 	if met {
-		c.attack.met[c.event.index][c.attack.numberOf[c.row]].Add(1)
+		c.met[c.event.index].Add(1)
 	}
 	if c.panicked != nil {
 		c.judgePanic()
