@@ -63,9 +63,9 @@
 //   - Where the C library decides the last digit: math.exp, math.log, math.sin and the like.
 //   - What limiters do without: cjson, cmsgpack, bit, metatables, xpcall, math.random, math.frexp, math.ldexp,
 //     math.modf, math.deg, math.rad, table.foreach, table.getn, table.maxn, tonumber with a base, load, loadstring,
-//     collectgarbage, gcinfo, struct.size; of struct other formats than < > b B h H l L i I c, and integers of more than
-//     8 bytes; of string.format other verbs than d i s f e g x X; and in patterns %b, %f and %1, or what is wrong or may
-//     search for long.
+//     collectgarbage, gcinfo, struct.size; of struct other formats than < > b B h H l L i I c, and integers of more
+//     than 8 bytes; of string.format other verbs than d i s f e g x X; and in patterns %b, %f and %1, or what is
+//     wrong or may search for long.
 //   - Stack overflows. Here calls nest to 4096, and to 190 those through library functions (pcall, sort, gsub).
 //   - Coroutines, string.dump, ... outside a function, a first line that begins with #, replies of RESP3, redis.setresp
 //     and set_repl, strings beyond 256 MB, chunks that need more registers than gopher-lua has.

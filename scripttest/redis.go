@@ -25,8 +25,9 @@ func Start(tb testing.TB) *Redis {
 	return &Redis{tb: tb, engine: engine}
 }
 
-// Do executes one command outside of any script, and returns its reply as Result.Reply has it. Arguments are strings, byte slices, integers and floats. An
-// error reply is an ErrorReply; a command that is not emulated is an *UnsupportedError.
+// Do executes one command outside of any script, and returns its reply as Result.Reply has it. Arguments are strings,
+// byte slices, integers and floats. An error reply is an ErrorReply; a command that is not emulated is an
+// *UnsupportedError.
 func (r *Redis) Do(args ...any) (any, error) { return r.engine.Do(args...) }
 
 // LikeMiniredis lets scripts find from now on what stock miniredis gives them where that differs in kind: no

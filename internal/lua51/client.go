@@ -59,9 +59,9 @@ func known(words []string) bool {
 	return ok
 }
 
-// unsupported are commands that miniredis has and that would escape this package's clock, its snapshots
-// or its Lua: streams, HyperLogLogs, scripts, blocking, and transactions, other databases; and those that miniredis rounds
-// otherwise than Redis.
+// unsupported are commands that miniredis has and that would escape this package's clock, its snapshots or its Lua:
+// streams, HyperLogLogs, scripts, blocking, transactions and other databases; and those that miniredis rounds otherwise
+// than Redis.
 func unsupported(name string) bool {
 	switch name {
 	case "eval", "eval_ro", "evalsha", "evalsha_ro", "script", "multi", "exec", "watch", "wait",

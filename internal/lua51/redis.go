@@ -48,8 +48,9 @@ func (r *Redis) Close() { r.mini.Close() }
 // startTime is 2023-11-14T22:13:20Z in microseconds.
 const startTime = 1_700_000_000_000_000
 
-// Do executes one command outside of any script, and returns its reply as Result.Reply has it. Arguments are strings, byte slices, integers and floats. An
-// error reply is an ErrorReply; a command that is not emulated is an *UnsupportedError.
+// Do executes one command outside of any script, and returns its reply as Result.Reply has it. Arguments are strings,
+// byte slices, integers and floats. An error reply is an ErrorReply; a command that is not emulated is an
+// *UnsupportedError.
 func (r *Redis) Do(args ...any) (any, error) {
 	words := make([]string, len(args))
 	for i, arg := range args {

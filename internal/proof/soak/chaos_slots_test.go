@@ -119,7 +119,8 @@ func useOf(slot *loader.Slot, since time.Time, enough <-chan time.Time, drop <-c
 // keepSome waits until some slots have been taken that are kept.
 func (l *slotLoad) keepSome() {
 	l.keep.Store(true)
-	redistest.Await(l.t, "slots are held that are not replicated", func() bool { return l.kept.Load() >= byExtent(1, 3) })
+	enough := func() bool { return l.kept.Load() >= byExtent(1, 3) }
+	redistest.Await(l.t, "slots are held that are not replicated", enough)
 	l.keep.Store(false)
 }
 

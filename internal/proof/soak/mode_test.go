@@ -162,6 +162,9 @@ func (m *mode) keysAServer() int {
 	return 1
 }
 
+// returns reports whether it may give permits back in the background: a Wait does that if they came too late.
+func (m *mode) returns() bool { return m.how == inAll || m.how == waiting }
+
 // manyKeys is more than the loader sends one by one.
 const manyKeys = 5
 

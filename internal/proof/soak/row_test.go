@@ -69,7 +69,7 @@ type book struct {
 	spent   Record          // of the tight limiter, since its last audit
 	uses    Record          // of its slots
 	returns *atomic.Int64   // permits whose return in the background has begun, and may fail
-	refused int64           // permits that an All did not grant
+	refused int64           // permits that an All or a Wait did not grant
 }
 
 // String is what the row is called in reports.

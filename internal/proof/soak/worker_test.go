@@ -306,7 +306,7 @@ func (c *called) write(a *answer) {
 		b.unknown += a.permits
 	case a.err != nil && c.script.slots: // one of the calls of an Acquire may have taken one
 		b.unknown++
-	case c.mode.how == inAll && a.ledger && !a.decided.Granted:
+	case c.mode.returns() && a.ledger && !a.decided.Granted && (a.err != nil || c.mode.how == inAll):
 		b.refused += a.permits
 	case a.err != nil && !a.decided.Granted:
 	case c.mode.how == waiting:
@@ -389,7 +389,8 @@ const leastBound = 100 * time.Millisecond
 // judgeWait fails a Wait that gave up while it had time left, though no permits may have been lost.
 func (c *called) judgeWait(a *answer) {
 	left := c.deadline - c.ended.Sub(c.begun)
-	if !c.ledger || c.cancel >= 0 || errors.Is(a.err, loader.ErrOutcomeUnknown) || left < slack {
+	late := slack + c.attack.pulse.allowance(c.begun)
+	if !c.ledger || c.cancel >= 0 || errors.Is(a.err, loader.ErrOutcomeUnknown) || left < late {
 		return
 	}
 	c.fail("Wait", fmt.Sprintf("gave up %v before its deadline: %v", round(left), a.err))
