@@ -184,10 +184,8 @@ func (b *bench) endToEnd(ctx context.Context) ([]EndToEnd, error) {
 	for round := range rounds {
 		b.progress("end to end: round %d of %d", round+1, rounds)
 		for _, loads := range levels {
-			for i := range loads {
-				if err := loads[(i+round)%len(loads)].run(ctx, b.loadSpan); err != nil {
-					return nil, err
-				}
+			if err := inTurn(round, loads, func(l *load) error { return l.run(ctx, b.loadSpan) }); err != nil {
+				return nil, err
 			}
 			base := loads[0].perSecond[round]
 			for _, l := range loads {
@@ -202,6 +200,16 @@ func (b *bench) endToEnd(ctx context.Context) ([]EndToEnd, error) {
 			l.percentile(0.5), l.percentile(0.99)})
 	}
 	return rows, b.server.FlushAll(ctx).Err()
+}
+
+// inTurn runs all of a list; the first is another one in each round.
+func inTurn[T any](round int, list []T, run func(T) error) error {
+	for i := range list {
+		if err := run(list[(i+round)%len(list)]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // percentile is of the time of a call, in microseconds; 0 if a quick run had no time for one. The latencies are sorted.
@@ -234,7 +242,10 @@ func (l *load) run(ctx context.Context, span time.Duration) error {
 	all := slices.Concat(latencies...)
 	l.latencies = append(l.latencies, all...)
 	l.perSecond = append(l.perSecond, float64(len(all)*l.batch)/took.Seconds())
-	return errors.Join(failed...)
+	if err := errors.Join(failed...); err != nil {
+		return fmt.Errorf("%s: %w", l.way, err)
+	}
+	return nil
 }
 
 // A LoaderCost is what a GCRA of the loader adds to the EVALSHA that it sends, from one goroutine.

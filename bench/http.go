@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -190,13 +191,11 @@ func (b *bench) https(ctx context.Context) ([]HTTP, error) {
 	}
 	for round := range b.rounds {
 		b.progress("http: round %d of %d", round+1, b.rounds)
-		for i := range runs {
-			run := runs[(i+round)%len(runs)]
-			for _, l := range []*load{run.granted, run.denied} {
-				if err := l.run(ctx, b.loadSpan/2); err != nil {
-					return nil, fmt.Errorf("%s: %w", run.name, err)
-				}
-			}
+		loads := func(r *httpRun) error {
+			return errors.Join(r.granted.run(ctx, b.loadSpan/2), r.denied.run(ctx, b.loadSpan/2))
+		}
+		if err := inTurn(round, runs, loads); err != nil {
+			return nil, err
 		}
 	}
 	var rows []HTTP

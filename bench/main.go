@@ -1,7 +1,7 @@
 // Bench compares the scripts with a minimal script (the floor), with other scripts in use and with other libraries, in
 // one run on one server. It prints its page and writes results.json, docs/benchmarks.md and README's table.
 //
-//	go run . [-only server|worst|many|go|http|rings] [-quick] [-out directory]
+//	go run . [-only server|worst|many|go|http] [-quick] [-out directory]
 //	go run . -only peers        # the limiters in Go again, into the same files
 //	go run . -only languages    # the limiters of other languages, into the same files
 //	go run . -only serve        # the rate limit service beside envoyproxy/ratelimit, into results.json and docs/serve.md
@@ -25,13 +25,12 @@ type bench struct {
 	server *server
 	only   string // the section to run; empty: all
 
-	rounds     int
-	calls      int // of a row in a round
-	mostLive   int64
-	repeats    int // of a single call
-	worstSizes []int64
-	loadSpan   time.Duration   // length of a load in a round
-	windows    []time.Duration // to audit
+	rounds   int
+	calls    int // of a row in a round
+	mostLive int64
+	repeats  int             // of a single call
+	loadSpan time.Duration   // length of a load in a round
+	windows  []time.Duration // to audit
 
 	audited time.Duration // window of the audits of other languages' limiters
 
@@ -45,7 +44,7 @@ type bench struct {
 // full is a run whose figures are worth keeping; quick shows that all of it works.
 func full() *bench {
 	return &bench{
-		rounds: 25, calls: 400, mostLive: 1e6, repeats: 5, worstSizes: []int64{1e4, 1e5, 1e6},
+		rounds: 25, calls: 400, mostLive: 1e6, repeats: 5,
 		loadSpan: 150 * time.Millisecond, windows: []time.Duration{time.Second, 500 * time.Millisecond},
 		audited:  3 * time.Second,
 		services: []string{sluiced, theirServer}, serveSpan: 500 * time.Millisecond,
@@ -54,7 +53,7 @@ func full() *bench {
 
 func quick() *bench {
 	return &bench{
-		rounds: 1, calls: 40, mostLive: 1e4, repeats: 1, worstSizes: []int64{1e4},
+		rounds: 1, calls: 40, mostLive: 1e4, repeats: 1,
 		loadSpan: 5 * time.Millisecond, windows: []time.Duration{100 * time.Millisecond},
 		audited:  time.Second,
 		services: []string{sluiced}, serveSpan: 20 * time.Millisecond,
@@ -80,13 +79,7 @@ const (
 
 var extras = []string{languages, services}
 
-// family is what "server" and "worst" say about slice_ring and the scripts that use its rings.
-const family = "rings"
-
 func (b *bench) runs(section string) bool {
-	if b.only == family {
-		return slices.Contains([]string{"server", "worst"}, section)
-	}
 	return b.only == "" && !slices.Contains(extras, section) || b.only == section
 }
 
@@ -102,10 +95,6 @@ func (b *bench) run(ctx context.Context) (*Results, error) {
 		func(ctx context.Context) ([]Worst, error) { return b.worsts(ctx, list) },
 		b.worstManys, b.worstReturns, b.worstRings,
 	}
-	if b.only == family {
-		list = slices.DeleteFunc(ours(), func(s subject) bool { return s.kind != rings })
-		worst = worst[3:]
-	}
 	r, err := newResults(ctx, b, list)
 	if err != nil {
 		return nil, err
@@ -118,30 +107,21 @@ func (b *bench) run(ctx context.Context) (*Results, error) {
 		rows, err = worst[i](ctx)
 		r.Worst = append(r.Worst, rows...)
 	}
-	if err == nil && b.runs("many") {
-		r.Many, err = b.manys(ctx)
-	}
-	if err == nil && b.runs("go") {
-		r.EndToEnd, err = b.endToEnd(ctx)
-		if err == nil {
-			r.Loader, err = b.loaderCosts(ctx)
+	for _, s := range []struct {
+		section string
+		measure func() error
+	}{
+		{"many", func() (err error) { r.Many, err = b.manys(ctx); return err }},
+		{"go", func() (err error) { r.EndToEnd, err = b.endToEnd(ctx); return err }},
+		{"go", func() (err error) { r.Loader, err = b.loaderCosts(ctx); return err }},
+		{libraries, func() (err error) { r.Peers, err = b.peers(ctx); return err }},
+		{"http", func() (err error) { r.HTTP, err = b.https(ctx); return err }},
+		{languages, func() (err error) { r.Languages, err = b.languages(ctx); return err }},
+		{services, func() (err error) { r.Serve, err = b.serve(ctx); return err }},
+	} {
+		if err == nil && b.runs(s.section) {
+			err = s.measure()
 		}
-	}
-	if err == nil && b.runs(libraries) {
-		r.Peers, err = b.peers(ctx)
-	}
-	if err == nil && b.runs("http") {
-		r.HTTP, err = b.https(ctx)
-	}
-	if err == nil && b.runs(languages) {
-		r.Languages, err = b.languages(ctx)
-	}
-	if err == nil && b.runs(services) {
-		r.Serve, err = b.serve(ctx)
-	}
-	r.Targets = r.targets()
-	if b.only != "" {
-		r.Targets = slices.DeleteFunc(r.Targets, func(t Target) bool { return t.Missing })
 	}
 	return r, err
 }
@@ -155,7 +135,7 @@ func main() {
 
 func command(args []string) error {
 	flags := flag.NewFlagSet("bench", flag.ExitOnError)
-	only := flags.String("only", "", "measure one section: "+strings.Join(slices.Concat(sections, extras, []string{family}), ", "))
+	only := flags.String("only", "", "measure one section: "+strings.Join(slices.Concat(sections, extras), ", "))
 	short := flags.Bool("quick", false, "show that everything works; the figures are worth nothing")
 	out := flags.String("out", "",
 		"write results.json to this directory (whole runs: here, README and docs)")
@@ -167,7 +147,7 @@ func command(args []string) error {
 		}
 		return r.writePages()
 	}
-	if all := slices.Concat(sections, extras, []string{family}); *only != "" && !slices.Contains(all, *only) {
+	if all := slices.Concat(sections, extras); *only != "" && !slices.Contains(all, *only) {
 		return fmt.Errorf("-only %s: want one of %s", *only, strings.Join(all, ", "))
 	}
 	b := full()

@@ -119,8 +119,8 @@ func (t together) pipeline(ctx context.Context, on *server, from, keys int) erro
 	return nil
 }
 
-// manyEntries are the sizes of the logs of worstManys.
-var manyEntries = []int64{100, 1000, 10_000, 100_000}
+// manyEntries is the size of the logs of worstManys.
+func (b *bench) manyEntries() int64 { return min(100_000, b.mostLive) }
 
 // worstManys are single calls of list_log_many for 64 full logs, in which none, half or all but one entry has left.
 func (b *bench) worstManys(ctx context.Context) ([]Worst, error) {
@@ -130,30 +130,22 @@ func (b *bench) worstManys(ctx context.Context) ([]Worst, error) {
 			list = s
 		}
 	}
+	a, err := b.age(ctx, list, b.manyEntries())
+	if err != nil {
+		return nil, err
+	}
 	var rows []Worst
-	for _, entries := range manyEntries {
-		if entries > b.mostLive {
-			continue
-		}
-		a, err := b.age(ctx, list, entries)
-		if err != nil {
-			return nil, err
-		}
-		for _, expired := range []string{expiredNone, expiredHalf, expiredButOne, expiredAll} {
-			for _, call := range []string{onePermit, mostPermits, aLook} {
-				b.progress("worst call for 64 keys: %d entries, %s expired, %s", entries, expired, call)
-				row, err := b.worstMany(ctx, a, expired, call)
-				if err != nil {
-					return nil, err
-				}
-				rows = append(rows, row)
+	for _, expired := range []string{expiredNone, expiredHalf, expiredButOne, expiredAll} {
+		for _, call := range []string{onePermit, mostPermits, aLook} {
+			b.progress("worst call for 64 keys: %s expired, %s", expired, call)
+			row, err := b.worstMany(ctx, a, expired, call)
+			if err != nil {
+				return nil, err
 			}
-		}
-		if err := b.server.FlushAll(ctx).Err(); err != nil {
-			return nil, err
+			rows = append(rows, row)
 		}
 	}
-	return rows, nil
+	return rows, b.server.FlushAll(ctx).Err()
 }
 
 func (b *bench) worstMany(ctx context.Context, a *aged, expired, call string) (Worst, error) {
@@ -164,19 +156,14 @@ func (b *bench) worstMany(ctx context.Context, a *aged, expired, call string) (W
 		words = append(words, fmt.Sprint(a.template(), i))
 	}
 	words = append(words, a.entries, a.window(expired).Microseconds(), permits, 0)
-	var usec []float64
-	for range b.repeats {
+	w := Worst{Subject: "list_log_many, 64 keys", Entries: a.entries, Expired: expired, Call: call, Ours: true}
+	return w.measured(b.repeats, func() (float64, error) {
 		_, us, err := b.server.single(ctx, sluice.ListLogManyV1().Source, func(p redis.Pipeliner) {
 			for i := range keys {
 				p.Del(ctx, fmt.Sprint(a.template(), i))
 				p.Copy(ctx, a.template(), fmt.Sprint(a.template(), i), 0, false)
 			}
 		}, words...)
-		if err != nil {
-			return Worst{}, err
-		}
-		usec = append(usec, us)
-	}
-	return Worst{"list_log_many, 64 keys", a.entries, expired, call, spreadOf(usec).Median, slices.Max(usec), b.repeats,
-		true}, nil
+		return us, err
+	})
 }

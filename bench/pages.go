@@ -148,6 +148,24 @@ func (r *Results) cellText(subject, outcome string, live int64) string {
 	return ""
 }
 
+// ratios are the multiples of the floor of a subject with so many live permits.
+func (r *Results) ratios(subject, outcome string, least, most int64) []float64 {
+	return figures(r.ServerTime, func(t ServerTime) bool {
+		return t.Subject == subject && t.Outcome == outcome && t.Live >= least && t.Live <= most
+	}, func(t ServerTime) float64 { return t.Ratio.Median })
+}
+
+// figures are one figure of the rows that are meant.
+func figures[Row any](rows []Row, meant func(Row) bool, figure func(Row) float64) []float64 {
+	var list []float64
+	for _, row := range rows {
+		if meant(row) {
+			list = append(list, figure(row))
+		}
+	}
+	return list
+}
+
 // FloorUsec is what the floor took, in microseconds.
 func (r *Results) FloorUsec() float64 {
 	if len(r.ServerTime) == 0 {
@@ -214,11 +232,6 @@ func (l Library) Found() string {
 		text += fmt.Sprintf(", %d failed", failed)
 	}
 	return text
-}
-
-// Met counts the targets that are met.
-func (r *Results) Met() int {
-	return len(slices.DeleteFunc(slices.Clone(r.Targets), func(t Target) bool { return !t.Met }))
 }
 
 // Verdict says what an audit found that the promise does not allow.

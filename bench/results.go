@@ -32,7 +32,6 @@ type Results struct {
 	HTTP       []HTTP       `json:"http,omitempty"`
 	Languages  *Languages   `json:"languages,omitempty"` // a run of its own
 	Serve      *Serve       `json:"serve,omitempty"`     // a run of its own
-	Targets    []Target     `json:"targets"`
 }
 
 // A Floor is the script that everything is a multiple of.
@@ -129,7 +128,6 @@ func (r *Results) besides(only string) (*Results, error) {
 	case libraries:
 		last.Peers = r.Peers
 		last.PeersRun = strings.Join([]string{r.Date, r.Server, r.Go, r.CPU}, ", ")
-		copy(last.Targets[len(last.Targets)-len(r.Targets):], r.Targets) // they are the last ones
 		return last, nil
 	}
 	r.Languages, r.Serve = last.Languages, last.Serve

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -50,17 +49,20 @@ func (b *bench) worstReturns(ctx context.Context) ([]Worst, error) {
 		}
 		back := calls - 1 - g.later
 		moment := fmt.Sprintf("%016d", h.from.Add(time.Duration(back)*h.step).UnixMicro()) // and the id, where one is taken
-		var usec []float64
-		for range b.repeats {
+		w := Worst{Subject: g.script.Name, Entries: entries, Ours: true}
+		w.Call = fmt.Sprintf("%d permits, %d later", permits, g.later*permits)
+		w, err := w.measured(b.repeats, func() (float64, error) {
 			reply, us, err := b.server.single(ctx, g.script.Source,
 				func(p redis.Pipeliner) { p.Copy(ctx, template, key, 0, true) }, "evalsha", g.script.SHA1, 1, key, moment, permits)
-			if err != nil || first(reply) != permits {
-				return nil, fmt.Errorf("%s: %v, %w", g.script.Name, reply, err)
+			if err == nil && first(reply) != permits {
+				err = fmt.Errorf("%v", reply)
 			}
-			usec = append(usec, us)
+			return us, err
+		})
+		if err != nil {
+			return nil, err
 		}
-		rows = append(rows, Worst{g.script.Name, entries, "", fmt.Sprintf("%d permits, %d later", permits, g.later*permits),
-			spreadOf(usec).Median, slices.Max(usec), len(usec), true})
+		rows = append(rows, w)
 	}
 	return rows, b.server.FlushAll(ctx).Err()
 }

@@ -145,15 +145,12 @@ func (b *bench) worstRings(ctx context.Context) ([]Worst, error) {
 	var rows []Worst
 	for _, c := range ringCalls() {
 		b.progress("worst call: %s, %s", c.name(), c.what)
-		var usec []float64
-		for range b.repeats * ringRepeats {
-			us, err := b.ringCall(ctx, c)
-			if err != nil {
-				return nil, fmt.Errorf("%s, %s: %w", c.name(), c.what, err)
-			}
-			usec = append(usec, us)
+		w := Worst{Subject: c.name(), Entries: c.cells, Call: c.what, Ours: true}
+		w, err := w.measured(b.repeats*ringRepeats, func() (float64, error) { return b.ringCall(ctx, c) })
+		if err != nil {
+			return nil, err
 		}
-		rows = append(rows, Worst{c.name(), c.cells, "", c.what, spreadOf(usec).Median, slices.Max(usec), len(usec), true})
+		rows = append(rows, w)
 	}
 	return rows, b.server.FlushAll(ctx).Err()
 }

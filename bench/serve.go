@@ -128,10 +128,8 @@ func (b *bench) serveLoads(ctx context.Context, services []*service, callers, ke
 			}}}})
 	}
 	for round := range b.serveRounds() {
-		for i := range loads {
-			if err := loads[(i+round)%len(loads)].run(ctx, b); err != nil {
-				return nil, fmt.Errorf("%s: %w", loads[(i+round)%len(loads)].way, err)
-			}
+		if err := inTurn(round, loads, func(l *serviceLoad) error { return l.run(ctx, b) }); err != nil {
+			return nil, err
 		}
 	}
 	var rows []ServeLoad

@@ -71,27 +71,25 @@ func (a *aged) window(expired string) time.Duration {
 func (b *bench) worsts(ctx context.Context, list []subject) ([]Worst, error) {
 	var rows []Worst
 	for _, s := range list {
-		for _, size := range b.sizes(s) {
-			b.progress("worst call: %s, %d entries", s.name, size)
-			more, err := b.worstOf(ctx, s, size)
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", s.name, err)
-			}
-			rows = append(rows, more...)
+		b.progress("worst call: %s, %d entries", s.name, b.size(s))
+		more, err := b.worstOf(ctx, s, b.size(s))
+		if err != nil {
+			return nil, err
 		}
+		rows = append(rows, more...)
 	}
 	return rows, nil
 }
 
-// sizes are those that the header's ranges allow.
-func (b *bench) sizes(s subject) []int64 {
+// size is the largest that the header's ranges allow, up to mostLive.
+func (b *bench) size(s subject) int64 {
 	switch s.kind {
 	case buckets:
-		return []int64{1e6}
+		return 1e6
 	case rings:
-		return []int64{s.slices}
+		return s.slices
 	}
-	return slices.DeleteFunc(slices.Clone(b.worstSizes), func(n int64) bool { return n > s.most })
+	return min(s.most, b.mostLive)
 }
 
 func (b *bench) worstOf(ctx context.Context, s subject, entries int64) ([]Worst, error) {
@@ -154,16 +152,21 @@ func (b *bench) worstCall(ctx context.Context, a *aged, expired, call string) (W
 	case a.entries > 1e5:
 		repeats = min(repeats, 3) // a copy takes as long
 	}
-	var usec []float64
-	for range repeats {
-		us, err := b.oneCall(ctx, a, expired, call)
-		if err != nil {
-			return Worst{}, err
+	w := Worst{Subject: a.subject.name, Entries: a.entries, Expired: expired, Call: call, Ours: a.subject.ours}
+	return w.measured(repeats, func() (float64, error) { return b.oneCall(ctx, a, expired, call) })
+}
+
+// measured is the row with its figures, those of so many calls.
+func (w Worst) measured(repeats int, call func() (float64, error)) (Worst, error) {
+	usec := make([]float64, repeats)
+	for i := range usec {
+		var err error
+		if usec[i], err = call(); err != nil {
+			return w, fmt.Errorf("%s, %d entries, %s: %w", w.Subject, w.Entries, w.State(), err)
 		}
-		usec = append(usec, us)
 	}
-	return Worst{a.subject.name, a.entries, expired, call, spreadOf(usec).Median, slices.Max(usec), repeats,
-		a.subject.ours}, nil
+	w.Median, w.Max, w.Repeats = spreadOf(usec).Median, slices.Max(usec), repeats
+	return w, nil
 }
 
 // free is the permits that can be granted when so much has expired.
@@ -210,7 +213,7 @@ func (b *bench) oneCall(ctx context.Context, a *aged, expired, call string) (flo
 	}, s.command(key, ask)...)
 	a.copied = s.ours && !want
 	if got := s.says(reply); err == nil && got != want {
-		err = fmt.Errorf("%d entries, %s expired, %s: granted %t, want %t", a.entries, expired, call, got, want)
+		err = fmt.Errorf("granted %t, want %t", got, want)
 	}
 	return usec, err
 }

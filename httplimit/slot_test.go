@@ -15,8 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/sluice-redis/sluice/httplimit"
 	"github.com/sluice-redis/sluice/internal/proof/redistest"
 	"github.com/sluice-redis/sluice/loader"
@@ -60,17 +58,6 @@ func TestSlots(t *testing.T) {
 	}
 	if free := freeSlots(t, render, "192.0.2.7"); free != 2 {
 		t.Errorf("%d slots are free afterwards, want 2", free)
-	}
-}
-
-// Who gets no slot is told so, and nothing of the limiters that granted.
-func TestNoSlot(t *testing.T) {
-	_, limits := fake(t)
-	h := check(t, httplimit.New(limits.ListLog("api", loader.PerMinute(5)), httplimit.KeyByIP(),
-		httplimit.Slots(limits.Concurrency("closed", 0, time.Minute), httplimit.KeyByIP()))).Handler(ok)
-	answer := get(h, ada)
-	if p := problemOf(t, answer); answer.Code != 429 || !cmp.Equal(p.Violated, []string{"closed"}) {
-		t.Errorf("%d, %+v", answer.Code, p)
 	}
 }
 

@@ -109,7 +109,7 @@ func auditDeaths(t *testing.T, limit int64, share float64, strict bool) (most in
 		time.Sleep(aheadWindow * 5 / 4)
 	}
 	a.callers.Wait()
-	most = int(soak.MostWithin(a.spent, aheadWindow))
+	most = int(soak.MostWithin(a.granted.Spent(), aheadWindow))
 	t.Logf("%d calls; at most %d in any window, of %d, error %.0f %%", a.calls.Load(), most, limit, 100*share)
 	return most
 }
@@ -119,7 +119,7 @@ const aheadWindow = time.Second
 // aheads are the processes of an audit.
 type aheads struct {
 	*testing.T
-	audit
+	granted soak.Record
 	server  *redistest.Server
 	limit   int64
 	error   float64
@@ -165,7 +165,10 @@ func (a *aheads) callAll(ctx context.Context, pause time.Duration) {
 						if caller < 2 {
 							limiter = p.ring
 						}
-						_ = a.note(func() (loader.Decision, error) { return limiter.Allow(ctx, "s") })
+						_ = a.granted.Ask(func() (bool, error) {
+							d, err := limiter.Allow(ctx, "s")
+							return d.Granted, err
+						})
 						a.calls.Add(1)
 					}
 					time.Sleep(time.Millisecond + rand.N(pause+1))
@@ -207,7 +210,7 @@ func auditAheads(t *testing.T, c auditOfAheads, strict bool) audited {
 		}
 	}
 	a.callers.Wait()
-	return audited{int(a.calls.Load()), int(soak.MostWithin(a.spent, aheadWindow)), int(c.limit)}
+	return audited{int(a.calls.Load()), int(soak.MostWithin(a.granted.Spent(), aheadWindow)), int(c.limit)}
 }
 
 // judge fails the test if a window holds more than the bound, or so little that nothing was audited.
@@ -216,23 +219,4 @@ func (a audited) judge(t *testing.T, bound int) {
 	if enough := min(a.limit/2, a.asked/8); a.most > bound || a.most < enough { // a slow machine asks for less
 		t.Errorf("at most %d in a window: want %d to %d", a.most, enough, bound)
 	}
-}
-
-// An audit keeps when permits were spent: no earlier and no later than noted.
-type audit struct {
-	mu    sync.Mutex
-	spent []soak.Spent
-}
-
-// note asks for a permit and notes when it was spent, if it was.
-func (a *audit) note(ask func() (loader.Decision, error)) error {
-	s := soak.Spent{From: time.Now(), Permits: 1}
-	d, err := ask()
-	s.To = time.Now()
-	if d.Granted {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		a.spent = append(a.spent, s)
-	}
-	return err
 }

@@ -134,7 +134,7 @@ func (l *load) check(t *testing.T, lost int64) {
 		t.Errorf("%d answers are neither 200, nor a whole 429, nor 503, the first: %s", len(l.wrong), l.wrong[0])
 	}
 	for key, limit := range map[string]loader.Limit{"key-1": loader.PerMinute(60), "key-2": loader.PerSecond(100)} {
-		extra := soak.ExtraInLogOf(l.granted[key], limit)
+		extra := soak.Extra(l.granted[key], limit, soak.InWindow)
 		t.Logf("%s: %d granted, %d more than %d in %v", key, len(l.granted[key]), extra, limit.Permits, limit.Window)
 		if extra > lost*limit.Permits {
 			t.Errorf("%s: %d more than %d in %v", key, extra, limit.Permits, limit.Window)

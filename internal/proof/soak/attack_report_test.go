@@ -8,7 +8,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"text/tabwriter"
 )
 
 // failure is what went wrong in one way.
@@ -94,7 +93,6 @@ func (a *attack) measure(e *event) sample {
 // report prints what happened, fails the test for what was wrong, and reports whether most of it could be judged.
 func (a *attack) report() (judged bool) {
 	a.t.Helper()
-	a.t.Logf("calls under way while a fault happened to their server, on each site:\n%s", a.table())
 	a.t.Logf("seed %d: %d calls, %d hooks panicked, %d of these panics reached a caller", a.seed,
 		a.calls.Load(), a.panics.Load(), a.raised.Load())
 	a.t.Logf("audited: %d permits by what was charged, %d grants by their times; the outcome of %d permits was unknown",
@@ -121,8 +119,8 @@ func (a *attack) report() (judged bool) {
 // missed says which faults met no call of a row. The short form is too short for all to.
 func (a *attack) missed() (missed []string) {
 	for i := range faults {
-		for k, r := range a.rows {
-			if a.full && a.met[i][k].Load() == 0 {
+		for _, r := range a.rows {
+			if a.full && r.met[i].Load() == 0 {
 				missed = append(missed, fmt.Sprintf("%s met no call of %v", faults[i].name, r))
 			}
 		}
@@ -134,39 +132,11 @@ func (a *attack) missed() (missed []string) {
 // this machine was too slow for it, and of how many.
 func (a *attack) unjudged() (n, of int) {
 	for i := range faults {
-		for k := range a.rows {
-			if of++; a.judged[i][k].Load() == 0 {
+		for _, r := range a.rows {
+			if of++; r.judged[i].Load() == 0 {
 				n++
 			}
 		}
 	}
 	return n, of
-}
-
-// table has a column for each fault and a line for each kind of row: how many calls met the fault, on each site.
-func (a *attack) table() string {
-	var b strings.Builder
-	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	for _, f := range faults {
-		fmt.Fprint(w, "\t", f.name)
-	}
-	fmt.Fprintln(w)
-	for _, r := range a.rowsOf(a.sites[0]) {
-		fmt.Fprint(w, r.kind())
-		for i := range faults {
-			var values []string
-			for _, s := range a.sites {
-				values = append(values, fmt.Sprint(a.met[i][a.numberOf[a.sameOn(s, r)]].Load()))
-			}
-			fmt.Fprint(w, "\t", strings.Join(values, " / "))
-		}
-		fmt.Fprintln(w)
-	}
-	_ = w.Flush()
-	return b.String()
-}
-
-// sameOn is the row of another site that is of the same kind.
-func (a *attack) sameOn(s *site, r *row) *row {
-	return a.rows[slices.IndexFunc(a.rows, func(other *row) bool { return other.site == s && other.kind() == r.kind() })]
 }

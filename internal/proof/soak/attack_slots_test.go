@@ -19,7 +19,6 @@ const (
 // slots are audited by the times in which they were held, and by the leases that are left when all are released.
 var slots = &script{
 	name: "concurrency", tight: loader.Limit{Permits: slotLimit}, ledger: loader.Limit{Permits: 10_000}, slots: true,
-	charged: byRemaining, extra: ExtraInLog, extraOf: ExtraInLogOf,
 	make: func(l *limits, name string, limit loader.Limit, opts ...loader.LimiterOption) loader.Limiter {
 		return slotLimiter{of: l.Concurrency(name, limit.Permits, slotTTL, opts...)}
 	},
@@ -52,18 +51,9 @@ func (l slotLimiter) ask(ctx context.Context, h how, a *answer) {
 // hold holds a slot for a while, or until it is lost or all are to be released. It ends the slot's context at last.
 func (w *worker) hold(slot *loader.Slot, a *answer, since time.Time, end context.CancelFunc) {
 	b, drop, held := w.book(a.place), w.drop, upTo(w.random, slotHold)
-	ended := make(chan time.Time, 1)
-	context.AfterFunc(slot.Context(), func() { ended <- time.Now() })
 	w.held.Go(func() {
 		defer end()
-		use := Use{From: since}
-		select {
-		case use.To = <-ended:
-		case <-time.After(held):
-			use.To = time.Now()
-		case <-drop:
-			use.To = time.Now()
-		}
+		use := useOf(slot, since, time.After(held), drop)
 		if use.To = use.To.Add(-w.attack.pulse.lag(since)); !use.To.After(since) { // the context may have ended late
 			use.To = since
 		}
@@ -83,13 +73,13 @@ func (w *worker) release(slot *loader.Slot) (certain bool) {
 }
 
 // released records that a slot is not held any more. Its lease may last until its end if that is not certain.
-func (b *book) released(use Use, ledger, certain bool) {
+func (b *book) released(use Spent, ledger, certain bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !certain {
 		b.unknown++
 	}
 	if !ledger {
-		b.uses = append(b.uses, use)
+		b.uses.Add(use)
 	}
 }

@@ -49,7 +49,6 @@ type attack struct {
 
 	goroutines int           // before there was a client
 	well       *redis.Client // of the server to which nothing happens
-	numberOf   map[*row]int
 	closers    []func() error
 	generation int          // of the ledgers; it changes while the gate is shut
 	gate       sync.RWMutex // callers are inside while they hold it for reading
@@ -62,12 +61,10 @@ type attack struct {
 	cancelling atomic.Bool
 
 	calls, panics, raised atomic.Int64
-	audited, unknown      atomic.Int64     // permits that ledgers granted, and of which the outcome is unknown
-	timed                 atomic.Int64     // grants audited by their times
-	used, returned, many  atomic.Int64     // slots, permits given back, commands for many keys
-	met                   [][]atomic.Int64 // calls under way while a fault happened to their server: by fault and row
+	audited, unknown      atomic.Int64 // permits that ledgers granted, and of which the outcome is unknown
+	timed                 atomic.Int64 // grants audited by their times
+	used, returned, many  atomic.Int64 // slots, permits given back, commands for many keys
 	mu                    sync.Mutex
-	judged                [][]atomic.Int64    // how often service was judged by time: by fault and row
 	failures              map[string]*failure // by rule, fault and mode
 	first, worst          sample
 }
@@ -129,7 +126,7 @@ func (a *attack) nothingIsLeft() {
 func newAttack(t *testing.T) *attack {
 	t.Helper()
 	a := &attack{
-		t: t, seed: *attackSeed, full: *attackFor > 0, numberOf: map[*row]int{},
+		t: t, seed: *attackSeed, full: *attackFor > 0,
 		failures: map[string]*failure{},
 	}
 	if a.seed == 0 {
@@ -143,15 +140,8 @@ func newAttack(t *testing.T) *attack {
 	a.closing(a.well.Close)
 	a.goroutines = runtime.NumGoroutine()
 	for i, s := range a.sites {
-		for _, r := range newRows(t, a, s, int(a.seed)+i) {
-			a.numberOf[r] = len(a.rows)
-			a.rows = append(a.rows, r)
-		}
+		a.rows = append(a.rows, newRows(t, a, s, int(a.seed)+i)...)
 		must(t, s.honest.Preload(context.Background()))
-	}
-	for range faults {
-		a.met = append(a.met, make([]atomic.Int64, len(a.rows)))
-		a.judged = append(a.judged, make([]atomic.Int64, len(a.rows)))
 	}
 	a.starts.Store(new(make(chan struct{})))
 	return a
@@ -250,7 +240,7 @@ func (a *attack) inject(t *testing.T, e *event) {
 // awaitMet has a fault last until it has met a call of every row, but not for ever: report says what was missed.
 func (a *attack) awaitMet(e *event) {
 	met := func() bool {
-		return !slices.ContainsFunc(a.rows, func(r *row) bool { return a.met[e.index][a.numberOf[r]].Load() == 0 })
+		return !slices.ContainsFunc(a.rows, func(r *row) bool { return r.met[e.index].Load() == 0 })
 	}
 	for until := e.begun.Add(2 * longestFault); a.full && !met() && time.Now().Before(until); {
 		time.Sleep(20 * time.Millisecond)
@@ -324,15 +314,15 @@ func (a *attack) quiet(t *testing.T, e *event) sample {
 // flushFor is how long returns in the background are waited for.
 const flushFor = 200 * time.Millisecond
 
-// settle has all slots released, and what an All gives back in the background given back. It does not wait for long: a
-// reply that never comes would take half a minute.
+// settle has all slots released, and what an All or a Wait gives back in the background given back. It does not wait for
+// long: a reply that never comes would take half a minute.
 func (a *attack) settle() {
 	var settling sync.WaitGroup
 	for _, r := range a.rows {
 		close(r.drop)
 		settling.Go(func() {
 			r.held.Wait()
-			if r.mode.how == inAll {
+			if r.mode.returns() {
 				ctx, cancel := context.WithTimeout(context.Background(), flushFor)
 				defer cancel()
 				r.late = r.limits.Flush(ctx) != nil

@@ -4,10 +4,6 @@ package soak
 
 import (
 	"fmt"
-	"maps"
-	"slices"
-	"strings"
-	"text/tabwriter"
 	"time"
 )
 
@@ -28,89 +24,43 @@ func (r *run) recovered(of func(*subject) bool, since time.Time, settled time.Du
 			continue
 		}
 		s.mu.Lock()
-		for _, a := range s.answered {
-			if a.asked.After(since) && (out.first == 0 || a.came.Sub(since) < out.first) {
-				out.first = a.came.Sub(since)
+		for _, a := range s.answers {
+			switch took := a.came.Sub(since); {
+			case a.err != nil:
+				out.last = max(out.last, took)
+			case a.asked.After(since) && (out.first == 0 || took < out.first):
+				out.first = took
 			}
-		}
-		for _, f := range s.failed {
-			out.last = max(out.last, f.at.Sub(since))
 		}
 		s.mu.Unlock()
 	}
 	r.recoveries = append(r.recoveries, out)
 }
 
-// print shows the figures as a table.
+// print shows the figures.
 func (r *run) print(took time.Duration, e extras) {
-	var b strings.Builder
-	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	row := func(title, format string, args ...any) { fmt.Fprintf(table, title+"\t"+format+"\n", args...) }
-	answers, errors, permits := map[string]int64{}, map[string]int64{}, int64(0)
+	ends := map[string]int64{}
 	for _, s := range r.subjects {
-		for _, a := range s.answered {
+		for _, a := range s.answers {
 			switch {
+			case a.err != nil:
+				ends[KindOf(a.err)]++
 			case a.permits == 0:
-				answers["looked"]++
-			case a.granted:
-				answers["granted"]++
-				permits += a.permits
+				ends["looked"]++
 			default:
-				answers["denied"]++
+				ends[fmt.Sprintf("granted %v", a.decided.Granted)]++
 			}
 		}
-		for _, f := range s.failed {
-			errors[f.kind]++
-		}
 	}
-	row("decisions", "%d about %d subjects in %.0f s", r.asked.Load(), len(r.subjects), took.Seconds())
-	row("answered", "%s; %d permits", listOf(answers), permits)
-	row("errors", "%s", listOf(errors))
-	row("faults", "%s", listOf(r.faults))
-	row("beyond a limit", "%d permits of %d subjects; %d if every unknown outcome was a grant", e.permits, e.subjects,
-		e.worst)
-	row("explained", "up to %d permits", e.explained)
-	reasons := r.lossesByReason()
-	for _, why := range slices.Sorted(maps.Keys(reasons)) {
-		losses := reasons[why]
-		row("", "%d x %s %s", len(losses), why, spread(losses, func(l loss) time.Duration { return l.until.Sub(l.after) }))
-	}
-	row("recovery", "%s after %s", r.settles, spread(r.recoveries, func(r recovery) time.Duration { return r.settled }))
-	row("", "first answer after %s", spread(r.recoveries, func(r recovery) time.Duration { return r.first }))
-	row("", "that is %s later", spread(r.recoveries, func(r recovery) time.Duration { return r.first - r.settled }))
-	row("", "last error after %s", spread(r.recoveries, func(r recovery) time.Duration { return r.last }))
-	_ = table.Flush()
-	r.t.Logf("%s\n%s", r.name, b.String())
-}
-
-// listOf is "a 3, b 1", or "none".
-func listOf(counts map[string]int64) string {
-	var words []string
-	for _, what := range slices.Sorted(maps.Keys(counts)) {
-		words = append(words, fmt.Sprintf("%s %d", what, counts[what]))
-	}
-	if len(words) == 0 {
-		return "none"
-	}
-	return strings.Join(words, ", ")
-}
-
-func (r *run) lossesByReason() map[string][]loss {
-	reasons := map[string][]loss{}
+	r.t.Logf("%s: %d decisions about %d subjects in %.0f s: %v; faults: %v", r.name, r.asked.Load(), len(r.subjects),
+		took.Seconds(), ends, r.faults)
+	r.t.Logf("%d permits of %d subjects beyond a limit, %d if every unknown outcome was a grant; up to %d explained",
+		e.permits, e.subjects, e.worst, e.explained)
 	for _, l := range r.losses {
-		reasons[l.why] = append(reasons[l.why], l)
+		r.t.Logf("%s %v", l.why, round(l.until.Sub(l.after)))
 	}
-	return reasons
-}
-
-// spread is from the least to the greatest of some times, "3.4s to 4.7s".
-func spread[T any](of []T, value func(T) time.Duration) string {
-	times := make([]time.Duration, len(of))
-	for i := range of {
-		times[i] = value(of[i]).Round(time.Millisecond)
+	for _, c := range r.recoveries {
+		r.t.Logf("%s after %v, the first answer came after %v, the last error after %v", r.settles, round(c.settled),
+			round(c.first), round(c.last))
 	}
-	if least, most := slices.Min(times), slices.Max(times); least != most {
-		return fmt.Sprint(least, " to ", most)
-	}
-	return times[0].String()
 }

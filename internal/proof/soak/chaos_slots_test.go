@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
-	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -31,70 +30,98 @@ type slotCall struct {
 
 // slotLoad is callers who use slots, and what came of it.
 type slotLoad struct {
-	keep  atomic.Bool // slots that are taken now are used until they are lost, or all ends
-	kept  atomic.Int64
-	mu    sync.Mutex
-	uses  []Use
-	calls []slotCall
+	*run
+	redis.Hook
+	subject string
+	end     func()
+	keep    atomic.Bool // slots that are taken now are used until they are lost, or all ends
+	kept    atomic.Int64
+	uses    Record
+	mu      sync.Mutex
+	calls   []slotCall
 }
 
-// note is a hook that writes down the calls.
-func (l *slotLoad) note(next redis.ProcessHook) redis.ProcessHook {
+// useSlots starts callers who use five slots.
+func (r *run) useSlots(rdb redis.UniversalClient, subject string) *slotLoad {
+	r.t.Helper()
+	l := &slotLoad{run: r, subject: subject}
+	rdb.AddHook(l)
+	slots := loader.New(rdb).Concurrency("chaos", usedSlots, usedTTL, loader.MaxWait(30*time.Second))
+	ctx, cancel := context.WithCancel(context.Background())
+	var callers sync.WaitGroup
+	for range slotCallers {
+		callers.Go(func() {
+			for ctx.Err() == nil {
+				l.use(ctx, slots)
+			}
+		})
+	}
+	l.end = func() { cancel(); callers.Wait() }
+	r.t.Cleanup(l.end)
+	l.awaitUses(int(byExtent(10, 20)))
+	return l
+}
+
+func (l *slotLoad) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (l *slotLoad) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+// ProcessHook writes down the calls.
+func (l *slotLoad) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		sent := time.Now()
 		err := next(ctx, cmd)
+		words := cmd.Args()
+		if len(words) < 2 || words[1] != sluice.ConcurrencyV1SHA1 && words[1] != sluice.ConcurrencyReleaseV1SHA1 {
+			return err
+		}
 		if reply, ok := cmd.(interface{ Val() []int64 }); ok && err == nil && reply.Val()[0] == 1 {
-			words := cmd.Args()
-			c := slotCall{words[len(words)-1], words[1] == sluice.ConcurrencyReleaseV1SHA1, sent, time.Now()}
 			l.mu.Lock()
 			defer l.mu.Unlock()
-			l.calls = append(l.calls, c)
+			release := words[1] == sluice.ConcurrencyReleaseV1SHA1
+			l.calls = append(l.calls, slotCall{words[len(words)-1], release, sent, time.Now()})
 		}
 		return err
 	}
 }
 
-type slotHook struct {
-	redis.Hook
-	load *slotLoad
-}
-
-func (h slotHook) DialHook(next redis.DialHook) redis.DialHook          { return next }
-func (h slotHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return h.load.note(next) }
-func (h slotHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
 // use acquires a slot, and uses it for up to 4 s, or until it is lost.
 func (l *slotLoad) use(ctx context.Context, c loader.Concurrency) {
-	slot, err := c.Acquire(ctx, "s")
+	slot, err := c.Acquire(ctx, l.subject)
 	if err != nil {
 		return
 	}
-	u := Use{From: time.Now()}
-	ended := make(chan time.Time, 1)
-	context.AfterFunc(slot.Context(), func() { ended <- time.Now() })
 	enough := time.After(rand.N(4 * time.Second))
 	if l.keep.Load() {
 		l.kept.Add(1)
 		enough = nil
 	}
-	select {
-	case <-enough:
-		u.To = time.Now()
-	case u.To = <-ended:
-	}
+	use := useOf(slot, time.Now(), enough, nil)
 	_ = slot.Release()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.uses = append(l.uses, u)
+	l.uses.Add(use)
 }
 
-// used is how many slots have been used.
-func (l *slotLoad) used() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return len(l.uses)
+// useOf is the use of a slot since a time: until it is lost, or either channel says so.
+func useOf(slot *loader.Slot, since time.Time, enough <-chan time.Time, drop <-chan struct{}) Spent {
+	ended := make(chan time.Time, 1)
+	context.AfterFunc(slot.Context(), func() { ended <- time.Now() })
+	select {
+	case at := <-ended:
+		return Spent{since, at, 1}
+	case <-enough:
+	case <-drop:
+	}
+	return Spent{since, time.Now(), 1}
+}
+
+// keepSome waits until some slots have been taken that are kept.
+func (l *slotLoad) keepSome() {
+	l.keep.Store(true)
+	enough := func() bool { return l.kept.Load() >= byExtent(1, 3) }
+	redistest.Await(l.t, "slots are held that are not replicated", enough)
+	l.keep.Store(false)
 }
 
 // lost is how many slots were held at a time that were taken or renewed after another time.
@@ -114,76 +141,30 @@ func (l *slotLoad) lost(after, until time.Time) int {
 	return len(lost)
 }
 
-// TestSlots has callers use five slots while a master is killed whose replica was cut off before. More are in use at
-// once only after the failover, until all holders have renewed, and not more than were held by writes that were lost.
-func TestSlots(t *testing.T) {
-	t.Parallel()
-	t.Run("Sentinel", func(t *testing.T) {
-		t.Parallel()
-		s := redistest.StartSentinels(t, time.Second)
-		rdb := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: s.Name, SentinelAddrs: s.Addrs,
-			DisableIdentity: true})
-		settled := func() bool { return s.MasterIs(s.Replica.Addr) }
-		auditSlots(t, rdb, pair{master: s.Master, replica: s.Replica, settled: settled})
-	})
-	t.Run("Cluster", func(t *testing.T) {
-		t.Parallel()
-		nodes := redistest.StartCluster(t, 3, 1, "--cluster-node-timeout", nodeTimeout())
-		rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[0].Addr, nodes[1].Addr},
-			DisableIdentity: true})
-		c := &cluster{run: &run{t: t}, masters: nodes[:3], replicas: nodes[3:]}
-		i := int(nodes[0].Client(t).ClusterKeySlot(context.Background(), "s").Val()) * 3 / redistest.Slots
-		auditSlots(t, rdb, pair{master: c.masters[i], replica: c.replicas[i], settled: c.wholeWithout(i)})
-	})
-}
-
-// auditSlots kills a master, on which the slots are, while they are used.
-func auditSlots(t *testing.T, rdb redis.UniversalClient, p pair) {
-	t.Helper()
-	t.Cleanup(func() { _ = rdb.Close() })
-	load := &slotLoad{}
-	rdb.AddHook(slotHook{load: load})
-	slots := loader.New(rdb).Concurrency("chaos", usedSlots, usedTTL, loader.MaxWait(30*time.Second))
-	ctx, cancel := context.WithCancel(context.Background())
-	var callers sync.WaitGroup
-	for range slotCallers {
-		callers.Go(func() {
-			for ctx.Err() == nil {
-				load.use(ctx, slots)
-			}
-		})
-	}
-	t.Cleanup(func() { cancel(); callers.Wait() })
-	awaitUses(t, load, int(byExtent(10, 20)))
-
-	p.unplugged = func() {
-		load.keep.Store(true)
-		redistest.Await(t, "slots are held that are not replicated", func() bool { return load.kept.Load() >= byExtent(1, 3) })
-		load.keep.Store(false)
-	}
-	r := &run{t: t, settles: "the others know it", faults: map[string]int64{}}
-	r.killMaster(p, true)
-	killed := r.losses[0].until
-	awaitUses(t, load, load.used()+5)
+// audit ends the callers. More slots than there are were in use at once only after the loss of a master's writes, until
+// all holders have renewed, and not more than were held by writes that were lost.
+func (l *slotLoad) audit(loss loss) {
+	l.t.Helper()
+	used := func() int { return len(l.uses.Spent()) }
+	l.awaitUses(used() + 5)
 	known := time.Now().Add(usedTTL/3 + 2*time.Second) // all holders have renewed or have lost their slots
-	redistest.Await(t, "all holders know", func() bool { return time.Now().After(known) })
-	awaitUses(t, load, load.used()+int(byExtent(10, 20)))
-	cancel()
-	callers.Wait()
+	redistest.Await(l.t, "all holders know", func() bool { return time.Now().After(known) })
+	l.awaitUses(used() + int(byExtent(10, 20)))
+	l.end()
 
-	lost := load.lost(r.losses[0].after, killed)
-	after, otherwise := MostAtOnce(load.uses, Use{From: killed, To: known})
-	t.Logf("%d slots used, at most %d of %d at once, and %d after the failover, which lost up to %d",
-		len(load.uses), otherwise, usedSlots, after, lost)
+	lost := l.lost(loss.after, loss.until)
+	after, otherwise := MostAtOnce(l.uses.Spent(), Spent{From: loss.until, To: known})
+	l.t.Logf("%d slots used, at most %d of %d at once, and %d after the failover, which lost up to %d",
+		used(), otherwise, usedSlots, after, lost)
 	if otherwise > usedSlots || after > usedSlots+lost {
-		t.Errorf("more than %d at once, of which the failover explains up to %d", usedSlots, lost)
+		l.t.Errorf("more than %d at once, of which the failover explains up to %d", usedSlots, lost)
 	}
 }
 
 // awaitUses waits until so many slots have been used.
-func awaitUses(t *testing.T, load *slotLoad, n int) {
-	t.Helper()
-	for used := load.used(); used < n; used = load.used() {
-		redistest.Await(t, "more slots are used", func() bool { return load.used() > used })
+func (l *slotLoad) awaitUses(n int) {
+	l.t.Helper()
+	for used := len(l.uses.Spent()); used < n; used = len(l.uses.Spent()) {
+		redistest.Await(l.t, "more slots are used", func() bool { return len(l.uses.Spent()) > used })
 	}
 }

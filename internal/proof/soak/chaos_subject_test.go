@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
-	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -40,24 +39,16 @@ type subject struct {
 	limits  *limits
 	limiter loader.Limiter
 
-	mu       sync.Mutex
-	granted  []Grant
-	unknown  []Grant // those whose outcome is unknown, when they were given up
-	answered []served
-	failed   []failedCall
+	mu      sync.Mutex
+	answers []served
 }
 
-// served is an answered call: when it was made and answered.
+// served is a call that has ended: when it was made and answered.
 type served struct {
 	asked, came time.Time
 	permits     int64 // asked for; 0: a look
-	granted     bool
-}
-
-// failedCall is when a call ended in an error, and its kind.
-type failedCall struct {
-	at   time.Time
-	kind string
+	decided     loader.Decision
+	err         error
 }
 
 // newSubjects are n subjects, each of one script and one limit; every second of a kind shares round trips.
@@ -104,47 +95,23 @@ func (s *subject) ask(random *rand.Rand) error {
 	asked := time.Now()
 	h.ask(ctx, s.limits, m, answers)
 	a = answers[len(answers)-1]
-	s.note(asked, a.permits, a.decided, a.err)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.answers = append(s.answers, served{asked, time.Now(), a.permits, a.decided, a.err})
 	return a.err
 }
 
-func (s *subject) note(asked time.Time, permits int64, d loader.Decision, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := time.Now()
-	if err != nil {
-		s.failed = append(s.failed, failedCall{now, KindOf(err)})
-		if errors.Is(err, loader.ErrOutcomeUnknown) {
-			s.unknown = append(s.unknown, Grant{At: now, Decided: now, Permits: permits})
-		}
-		return
-	}
-	s.answered = append(s.answered, served{asked, now, permits, d.Granted})
-	if d.Granted {
-		s.granted = append(s.granted, Grant{At: d.Now.Add(d.Wait), Decided: d.Now, Permits: permits})
-	}
-}
-
-// grantedWithin returns how many permits were granted after one time and up to another.
-func (s *subject) grantedWithin(after, until time.Time) int64 {
-	var n int64
-	for _, a := range s.granted {
-		if a.Decided.After(after) && !a.Decided.After(until) {
-			n += a.Permits
+// granted returns what was granted for sure after one time and up to another, by the server's clock; and, if every call
+// of which the outcome is unknown was granted when it was given up, those of all times.
+func (s *subject) granted(after, until time.Time, unknown bool) (spent []Spent) {
+	for _, a := range s.answers {
+		at := a.decided.Now.Add(a.decided.Wait)
+		switch {
+		case a.decided.Granted && a.decided.Now.After(after) && !a.decided.Now.After(until):
+			spent = append(spent, Spent{From: at, To: at, Permits: a.permits})
+		case unknown && errors.Is(a.err, loader.ErrOutcomeUnknown):
+			spent = append(spent, Spent{From: a.came, To: a.came, Permits: a.permits})
 		}
 	}
-	return n
-}
-
-// TestNewSubjects wants every script with every limit that it can be audited by, alone and together.
-func TestNewSubjects(t *testing.T) {
-	rdb := redis.NewClient(&redis.Options{})
-	defer func() { _ = rdb.Close() }()
-	kinds := map[string]int{}
-	for _, s := range newSubjects(rdb, 1000) {
-		kinds[s.script.name+" "+s.limit.Window.String()]++
-	}
-	if len(kinds) != 2*len(scripts)-1 || kinds["gcra 2s"] != 100 || kinds["zset_log 1h0m0s"] != 200 {
-		t.Error(kinds)
-	}
+	return spent
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/sluice-redis/sluice/internal/proof/redistest"
+	"github.com/sluice-redis/sluice/loader"
 )
 
 const (
@@ -110,10 +111,13 @@ type extras struct {
 // audit says of every subject that was granted more than its limit and the losses explain what is unexplained.
 func (r *run) audit() (sum extras, unexplained []string) {
 	for _, s := range r.subjects {
-		extra, explained := s.script.extra(s.granted, s.limit), int64(0)
+		began, ended := time.Time{}, time.Now().Add(time.Hour)
+		extra, explained := s.script.extra(s.granted(began, ended, false), s.limit), int64(0)
 		for _, l := range r.losses {
-			if l.of(s) {
-				explained += s.grantedWithin(l.after, l.until)
+			for _, grant := range s.granted(l.after, l.until, false) {
+				if l.of(s) {
+					explained += grant.Permits
+				}
 			}
 		}
 		if extra > explained {
@@ -121,7 +125,7 @@ func (r *run) audit() (sum extras, unexplained []string) {
 				"faults explain %d", s.name, s.script.name, s.limit.Permits, s.limit.Window, extra, explained))
 		}
 		sum.permits, sum.explained = sum.permits+extra, sum.explained+explained
-		sum.worst += s.script.extra(append(s.unknown, s.granted...), s.limit)
+		sum.worst += s.script.extra(s.granted(began, ended, true), s.limit)
 		if extra > 0 {
 			sum.subjects++
 		}
@@ -133,25 +137,25 @@ func (r *run) audit() (sum extras, unexplained []string) {
 // was replicated and before the kill.
 func TestUnexplainedGrant(t *testing.T) {
 	second0 := time.Now()
-	at := func(seconds float64, permits int64) Grant {
+	at := func(seconds float64, permits int64) served {
 		when := second0.Add(time.Duration(seconds * float64(time.Second)))
-		return Grant{At: when, Decided: when, Permits: permits}
+		return served{permits: permits, decided: loader.Decision{Granted: true, Now: when}}
 	}
 	for name, test := range map[string]struct {
-		grants []Grant
+		grants []served
 		lost   bool // the loss is of this subject
 		want   int
 	}{
-		"the limit":                 {[]Grant{at(11, 4)}, true, 0},
-		"lost, and granted again":   {[]Grant{at(11, 3), at(12, 1), at(20, 4)}, true, 0},
-		"one more":                  {[]Grant{at(11, 4), at(20, 5)}, true, 1},
-		"replicated before":         {[]Grant{at(10, 4), at(20, 1)}, true, 1},
-		"granted after the kill":    {[]Grant{at(12.1, 4), at(20, 1)}, true, 1},
-		"lost by another's subject": {[]Grant{at(11, 4), at(20, 1)}, false, 1},
+		"the limit":                 {[]served{at(11, 4)}, true, 0},
+		"lost, and granted again":   {[]served{at(11, 3), at(12, 1), at(20, 4)}, true, 0},
+		"one more":                  {[]served{at(11, 4), at(20, 5)}, true, 1},
+		"replicated before":         {[]served{at(10, 4), at(20, 1)}, true, 1},
+		"granted after the kill":    {[]served{at(12.1, 4), at(20, 1)}, true, 1},
+		"lost by another's subject": {[]served{at(11, 4), at(20, 1)}, false, 1},
 	} {
-		s := &subject{script: scripts[0], limit: subjectLimits[1], granted: test.grants}
+		s := &subject{script: scripts[0], limit: subjectLimits[1], answers: test.grants}
 		r := &run{subjects: []*subject{s}, losses: []loss{{
-			of: func(*subject) bool { return test.lost }, after: at(10, 0).At, until: at(12, 0).At,
+			of: func(*subject) bool { return test.lost }, after: at(10, 0).decided.Now, until: at(12, 0).decided.Now,
 		}}}
 		if _, unexplained := r.audit(); len(unexplained) != test.want {
 			t.Errorf("%s: %q, want %d", name, unexplained, test.want)

@@ -43,13 +43,15 @@ func TestCluster(t *testing.T) {
 
 	// A kill by itself: nothing else tells the client that the slots have another master.
 	added := c.add()
-	c.kill(0, true)
+	slots := c.useSlots(rdb, c.subjectOf(0))
+	c.kill(0, true, slots)
+	slots.audit(c.losses[0])
 	stopFlushing := c.flushScripts(nodes...)
 	c.migrate(c.masters[1], added, int(byExtent(100, 300)))
 	for i := 1; full() && i <= 6; i++ {
 		c.awaitDecisions(c.asked.Load() + 10_000)
 		c.revive((i - 1) % 3)
-		c.kill(i%3, i%2 == 0)
+		c.kill(i%3, i%2 == 0, nil)
 		c.migrate(added, c.masters[1], 100)
 		c.migrate(c.masters[1], added, 100)
 	}
@@ -59,15 +61,22 @@ func TestCluster(t *testing.T) {
 }
 
 // kill kills a master and sees its replica take its place.
-func (c *cluster) kill(i int, cut bool) {
+func (c *cluster) kill(i int, cut bool, slots *slotLoad) {
 	c.t.Helper()
 	owned := c.slotsOf(c.masters[i])
 	c.killMaster(pair{
 		master: c.masters[i], replica: c.replicas[i],
 		of:      func(s *subject) bool { return owned[c.slotOf[s]] },
 		settled: c.wholeWithout(i),
+		slots:   slots,
 	}, cut)
 	c.masters[i], c.replicas[i] = c.replicas[i], c.masters[i]
+}
+
+// subjectOf is the name of a subject that is on a master.
+func (c *cluster) subjectOf(i int) string {
+	owned := c.slotsOf(c.masters[i])
+	return c.subjects[slices.IndexFunc(c.subjects, func(s *subject) bool { return owned[c.slotOf[s]] })].name
 }
 
 // wholeWithout reports whether the other masters, and the replica that takes the place of one, say that they are whole

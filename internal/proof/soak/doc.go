@@ -15,7 +15,7 @@
 //	make attack ATTACK=60s ATTACK_SEED=7     # shorter, and the faults of seed 7 again
 //	make attack ATTACK=30m                   # a soak
 //
-// TestCluster, TestRing, TestSentinel and TestSlots have servers killed for good, slots moved and script caches flushed
+// TestCluster, TestRing and TestSentinel have servers killed for good, slots moved and script caches flushed
 // under load. Every grant is recorded with the server's time. Permits beyond a limit must be explained by writes that a
 // killed server had not replicated, which the replication offset measures at which the replica took over.
 //

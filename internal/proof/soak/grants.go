@@ -1,67 +1,57 @@
 package soak
 
 import (
+	"cmp"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/sluice-redis/sluice/loader"
 )
 
-// Grant is a number of permits with the time for which, and the time at which, they were granted.
-type Grant struct {
-	At, Decided time.Time
-	Permits     int64
-}
-
-// ExtraInLog returns the number of permits beyond the limit: after removing that many, no half-open interval of one
-// window holds more than the limit.
-func ExtraInLog(grants []Grant, limit loader.Limit) int64 {
-	var extra, live int64
-	var log []Grant
-	for _, a := range inOrder(grants) {
-		for len(log) > 0 && !log[0].At.After(a.At.Add(-limit.Window)) {
-			live, log = live-log[0].Permits, log[1:]
-		}
-		beyond := max(live+a.Permits-limit.Permits, 0)
-		a.Permits -= beyond
-		extra, live, log = extra+beyond, live+a.Permits, append(log, a)
-	}
-	return extra
-}
-
-// ExtraInBucket returns the number of permits beyond the rate of limit with a burst of limit.Permits, to a microsecond.
-func ExtraInBucket(grants []Grant, limit loader.Limit) int64 {
-	var extra int64
-	var full time.Time // the theoretical arrival time: when the bucket is full again
-	interval := limit.Window / time.Duration(limit.Permits)
-	for _, a := range inOrder(grants) {
-		for range a.Permits {
-			next := later(full, a.At).Add(interval)
-			if next.Sub(a.At) > limit.Window+time.Microsecond {
-				extra++
-				continue
-			}
-			full = next
-		}
-	}
-	return extra
-}
-
-func inOrder(grants []Grant) []Grant {
-	return slices.SortedStableFunc(slices.Values(grants), func(a, b Grant) int { return a.At.Compare(b.At) })
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
-}
-
-// Spent is a number of permits used at one time, which is only known to lie between two times.
+// Spent is a number of permits used at one time, which is only known to lie between two times. Of a slot it is the time
+// in which it was in use: from after it was acquired until before it was released, or until its context ended.
 type Spent struct {
 	From, To time.Time
 	Permits  int64
+}
+
+// Record is what callers, many at once, were granted.
+type Record struct {
+	mu    sync.Mutex
+	spent []Spent
+}
+
+// Add adds a grant.
+func (r *Record) Add(s Spent) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.spent = append(r.spent, s)
+}
+
+// Ask asks for a permit, and adds it, if it was granted, as spent while it was asked for.
+func (r *Record) Ask(ask func() (granted bool, err error)) error {
+	s := Spent{From: time.Now(), Permits: 1}
+	granted, err := ask()
+	s.To = time.Now()
+	if granted {
+		r.Add(s)
+	}
+	return err
+}
+
+// Spent returns what was granted until now.
+func (r *Record) Spent() []Spent {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.spent)
+}
+
+// Forget drops what was spent until a time.
+func (r *Record) Forget(until time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.spent = slices.DeleteFunc(r.spent, func(s Spent) bool { return !s.To.After(until) })
 }
 
 // MostWithin returns the highest number of permits that must lie in one half-open interval of a window: used at times
@@ -83,27 +73,66 @@ func MostWithin(spent []Spent, window time.Duration) (most int64) {
 	return most
 }
 
-// ExtraInLogOf is ExtraInLog for times that are not known exactly. It returns the highest number of permits beyond the
-// limit that must lie in one half-open interval of a window.
-func ExtraInLogOf(spent []Spent, limit loader.Limit) int64 {
-	return max(MostWithin(spent, limit.Window)-limit.Permits, 0)
+// Bound is how many permits may be used in an interval: from one use to another, both included. It never falls with the
+// length of the interval. Longer intervals than the second result are not bounded.
+type Bound func(limit loader.Limit, span time.Duration) (permits int64, bounded bool)
+
+// InWindow lets any half-open interval of a window have the limit.
+func InWindow(limit loader.Limit, span time.Duration) (int64, bool) {
+	return limit.Permits, span < limit.Window
 }
 
-// ExtraInBucketOf is ExtraInBucket for times that are not known exactly. It returns the highest number of permits
-// beyond burst and rate that must lie in one interval: from the start of one use to the end of another.
-func ExtraInBucketOf(spent []Spent, limit loader.Limit) int64 {
-	interval := limit.Window / time.Duration(limit.Permits)
-	var extra int64
-	byEnd := slices.SortedStableFunc(slices.Values(spent), func(a, b Spent) int { return a.To.Compare(b.To) })
-	for _, first := range spent {
-		var inside int64
-		for _, s := range byEnd {
-			if s.From.Before(first.From) {
-				continue
+// InBucket lets a bucket of limit.Permits be used, and what it is refilled with, to a microsecond.
+func InBucket(limit loader.Limit, span time.Duration) (int64, bool) {
+	return limit.Permits + int64(span+time.Microsecond)/int64(limit.Window/time.Duration(limit.Permits)), true
+}
+
+// Extra returns the number of permits beyond a limit: after removing that many, no interval must hold more than the
+// bound.
+func Extra(spent []Spent, limit loader.Limit, bound Bound) (extra int64) {
+	var kept []Spent // the latest start first
+	for _, s := range slices.SortedStableFunc(slices.Values(spent), func(a, b Spent) int { return a.To.Compare(b.To) }) {
+		at, _ := slices.BinarySearchFunc(kept, s, func(a, b Spent) int { return b.From.Compare(a.From) })
+		kept = slices.Insert(kept, at, s)
+		inside, beyond := int64(0), int64(0)
+		for i, first := range kept { // of the interval from its start to the end of s
+			inside += first.Permits
+			permits, bounded := bound(limit, s.To.Sub(first.From))
+			if !bounded {
+				break
 			}
-			inside += s.Permits
-			extra = max(extra, inside-limit.Permits-int64((s.To.Sub(first.From)+time.Microsecond)/interval))
+			if i >= at {
+				beyond = max(beyond, inside-permits) // at most those of s: without it none was beyond
+			}
 		}
+		extra += beyond
+		kept[at].Permits -= beyond
 	}
 	return extra
+}
+
+// MostAtOnce returns how many slots were in use at once at most: in the times that are explained, and in all others.
+func MostAtOnce(uses []Spent, explained ...Spent) (within, otherwise int) {
+	type change struct {
+		at time.Time
+		by int
+	}
+	var changes []change
+	for _, u := range uses {
+		changes = append(changes, change{u.From, 1}, change{u.To, -1})
+	}
+	for _, e := range explained { // what is in use then counts, also if nothing changes afterwards
+		changes = append(changes, change{e.From, 0}, change{e.To, 0})
+	}
+	slices.SortFunc(changes, func(a, b change) int { return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.by, b.by)) })
+	held := 0
+	for _, c := range changes {
+		held += c.by
+		if slices.ContainsFunc(explained, func(e Spent) bool { return !c.at.Before(e.From) && c.at.Before(e.To) }) {
+			within = max(within, held)
+		} else {
+			otherwise = max(otherwise, held)
+		}
+	}
+	return within, otherwise
 }

@@ -9,53 +9,38 @@ import (
 
 func TestExtra(t *testing.T) {
 	second0 := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
-	at := func(after time.Duration, permits int64) Grant { return Grant{At: second0.Add(after), Permits: permits} }
-	limit := loader.Limit{Permits: 2, Window: time.Second}
-	for _, test := range []struct {
-		name        string
-		grants      []Grant
-		log, bucket int64
-	}{
-		{"nothing", nil, 0, 0},
-		{"the limit at once", []Grant{at(0, 2)}, 0, 0},
-		{"one more", []Grant{at(0, 2), at(0, 1)}, 1, 1},
-		{"one more in one act", []Grant{at(0, 1), at(time.Millisecond, 2)}, 1, 1},
-		{"in any order", []Grant{at(time.Second-1, 1), at(0, 2)}, 1, 0},
-		{"a window later", []Grant{at(0, 2), at(time.Second, 2)}, 0, 0},
-		{"just before that", []Grant{at(0, 2), at(time.Second-time.Millisecond, 2)}, 2, 1},
-		{"half a window later", []Grant{at(0, 2), at(time.Second/2, 1)}, 1, 0},
-		{"what is too much does not count again", []Grant{at(0, 2), at(time.Second/2, 2), at(time.Second, 2)}, 2, 2},
-	} {
-		log, bucket := ExtraInLog(test.grants, limit), ExtraInBucket(test.grants, limit)
-		if log != test.log || bucket != test.bucket {
-			t.Errorf("%s: %d beyond a log, %d beyond a bucket; want %d, %d", test.name, log, bucket, test.log, test.bucket)
-		}
-	}
-}
-
-func TestExtraOfSpent(t *testing.T) {
-	second0 := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	between := func(from, to time.Duration) Spent { return Spent{second0.Add(from), second0.Add(to), 1} }
+	at := func(after time.Duration, permits int64) Spent {
+		return Spent{second0.Add(after), second0.Add(after), permits}
+	}
 	const half, whole = time.Second / 2, time.Second
 	limit := loader.Limit{Permits: 2, Window: whole}
 	for _, test := range []struct {
-		name        string
-		spent       []Spent
-		log, bucket int64
+		name           string
+		spent          []Spent
+		window, bucket int64
 	}{
 		{"nothing", nil, 0, 0},
-		{"the limit at once", []Spent{between(0, 0), between(0, 0)}, 0, 0},
-		{"one more", []Spent{between(0, 0), between(0, 0), between(0, 0)}, 1, 1},
-		{"one more, perhaps later", []Spent{between(0, 0), between(0, 0), between(0, whole)}, 0, 0},
-		{"one more, perhaps as the bucket refills", []Spent{between(0, 0), between(0, 0), between(0, half)}, 1, 0},
-		{"one more, just not later", []Spent{between(0, 0), between(0, 0), between(0, half-time.Millisecond)}, 1, 1},
-		{"one more, perhaps earlier", []Spent{between(0, 0), between(0, 0), between(-whole, 0)}, 0, 0},
-		{"in any order", []Spent{between(half, half), between(0, 0), between(0, half)}, 1, 0},
+		{"the limit at once", []Spent{at(0, 2)}, 0, 0},
+		{"one more", []Spent{at(0, 2), at(0, 1)}, 1, 1},
+		{"one more in one act", []Spent{at(0, 1), at(time.Millisecond, 2)}, 1, 1},
+		{"in any order", []Spent{at(whole-1, 1), at(0, 2)}, 1, 0},
+		{"a window later", []Spent{at(0, 2), at(whole, 2)}, 0, 0},
+		{"just before that", []Spent{at(0, 2), at(whole-time.Millisecond, 2)}, 2, 1},
+		{"half a window later", []Spent{at(0, 2), at(half, 1)}, 1, 0},
+		{"what is too much does not count again", []Spent{at(0, 2), at(half, 2), at(whole, 2)}, 2, 2},
+		{"one more, perhaps later", []Spent{at(0, 2), between(0, whole)}, 0, 0},
+		{"one more, perhaps as the bucket refills", []Spent{at(0, 2), between(0, half)}, 1, 0},
+		{"one more, just not later", []Spent{at(0, 2), between(0, half-time.Millisecond)}, 1, 1},
+		{"one more, perhaps earlier", []Spent{at(0, 2), between(-whole, 0)}, 0, 0},
+		{"some perhaps later, in any order", []Spent{at(half, 1), at(0, 1), between(0, half)}, 1, 0},
 		{"two more", []Spent{between(0, 1), between(0, 2), between(0, 3), between(0, 4)}, 2, 2},
+		{"perhaps before all others", []Spent{between(1, 2), between(1, 3), between(0, 4)}, 1, 1},
 	} {
-		log, bucket := ExtraInLogOf(test.spent, limit), ExtraInBucketOf(test.spent, limit)
-		if log != test.log || bucket != test.bucket {
-			t.Errorf("%s: %d beyond a log, %d beyond a bucket; want %d, %d", test.name, log, bucket, test.log, test.bucket)
+		window, bucket := Extra(test.spent, limit, InWindow), Extra(test.spent, limit, InBucket)
+		if window != test.window || bucket != test.bucket {
+			t.Errorf("%s: %d beyond a window, %d beyond a bucket; want %d, %d", test.name, window, bucket, test.window,
+				test.bucket)
 		}
 	}
 }
@@ -74,6 +59,26 @@ func TestMostWithin(t *testing.T) {
 	} {
 		if got := MostWithin(test.spent, time.Second); got != test.want {
 			t.Errorf("%s: %d, want %d", test.name, got, test.want)
+		}
+	}
+}
+
+func TestMostAtOnce(t *testing.T) {
+	use := func(from, to int64) Spent { return Spent{From: time.UnixMicro(from), To: time.UnixMicro(to)} }
+	for _, test := range []struct {
+		name              string
+		uses, explained   []Spent
+		within, otherwise int
+	}{
+		{"none", nil, nil, 0, 0},
+		{"one after the other", []Spent{use(1, 5), use(5, 9)}, nil, 0, 1},
+		{"at once", []Spent{use(1, 5), use(4, 9), use(2, 3)}, nil, 0, 2},
+		{"explained", []Spent{use(1, 8), use(4, 8), use(5, 8), use(9, 10)}, []Spent{use(5, 9)}, 3, 2},
+		{"for too long", []Spent{use(1, 9), use(4, 9), use(5, 9)}, []Spent{use(5, 8)}, 3, 3},
+	} {
+		within, otherwise := MostAtOnce(test.uses, test.explained...)
+		if within != test.within || otherwise != test.otherwise {
+			t.Errorf("%s: %d and %d, want %d and %d", test.name, within, otherwise, test.within, test.otherwise)
 		}
 	}
 }

@@ -22,14 +22,11 @@ import (
 // court is an attack without servers or callers: one row on one site, and no fault yet.
 func court(m *mode) (*attack, *row) {
 	s := &site{name: "single", subjects: [][]string{{"a", "b"}}}
-	r := &row{site: s, script: scripts[0], mode: m, books: make([]book, 1)}
+	r := &row{site: s, script: scripts[0], mode: m, books: make([]book, 1),
+		met: make([]atomic.Int64, len(faults)), judged: make([]atomic.Int64, len(faults))}
 	a := &attack{
-		sites: []*site{s}, rows: []*row{r}, numberOf: map[*row]int{r: 0}, failures: map[string]*failure{},
+		sites: []*site{s}, rows: []*row{r}, failures: map[string]*failure{},
 		full: true, pulse: &pulse{},
-	}
-	for range faults {
-		a.met = append(a.met, make([]atomic.Int64, 1))
-		a.judged = append(a.judged, make([]atomic.Int64, 1))
 	}
 	return a, r
 }
@@ -125,7 +122,7 @@ func TestJudgeNeighbour(t *testing.T) {
 		if c.judge(); a.broken() != want {
 			t.Errorf("server %d: fails by %q, want %q", server, a.broken(), want)
 		}
-		if met := a.met[0][0].Load(); met != int64(1-server) {
+		if met := r.met[0].Load(); met != int64(1-server) {
 			t.Errorf("server %d: the fault met %d calls", server, met)
 		}
 	}
@@ -151,38 +148,35 @@ func TestWrongCharge(t *testing.T) {
 	}
 }
 
-// Grants within a window of the limit pass, one more fails, and what is long ago is forgotten.
+// Grants within a window of the limit pass, one more fails, and so it is with slots that are held at once. What is long
+// ago is forgotten.
 func TestAuditTight(t *testing.T) {
-	for extra, want := range []string{"", "limit"} {
-		a, r := court(modeOf("plain"))
-		now, b := time.Now(), &r.books[0]
-		for range tightLimit.Permits + int64(extra) {
-			b.grants = append(b.grants, Grant{At: now, Permits: 1})
-		}
-		b.spent = []Spent{{From: now.Add(-2 * auditOverlap), To: now.Add(-auditOverlap), Permits: 1}}
-		if r.auditTight(a); a.broken() != want {
-			t.Errorf("%d more: fails by %q, want %q", extra, a.broken(), want)
-		}
-		if len(b.spent) != 0 || len(b.grants) == 0 {
-			t.Errorf("%d and %d are kept", len(b.grants), len(b.spent))
-		}
-	}
-}
-
-// As many slots as there are may be held at once, one more fails, and those of before are forgotten.
-func TestAuditSlots(t *testing.T) {
-	for extra, want := range []string{"", "slots"} {
+	now := time.Now()
+	for name, test := range map[string]struct {
+		grants int64
+		slots  int
+		want   string
+	}{
+		"the limits": {tightLimit.Permits, slotLimit, ""},
+		"a grant":    {tightLimit.Permits + 1, slotLimit, "limit"},
+		"a slot":     {tightLimit.Permits, slotLimit + 1, "slots"},
+	} {
 		a, r := court(modeOf("TryAcquire"))
-		now := time.Now()
-		for range slotLimit + extra {
-			r.books[0].released(Use{From: now, To: now.Add(time.Second)}, false, true)
+		b := &r.books[0]
+		for range test.grants {
+			b.spent.Add(Spent{now, now, 1})
 		}
-		r.books[0].released(Use{From: now, To: now.Add(time.Second)}, true, false) // of the ledger
-		if r.auditTight(a); a.broken() != want {
-			t.Errorf("%d more: fails by %q, want %q", extra, a.broken(), want)
+		b.spent.Add(Spent{From: now.Add(-2 * auditOverlap), To: now.Add(-auditOverlap), Permits: 1})
+		for range test.slots {
+			b.released(Spent{From: now.Add(-time.Second), To: now}, false, true)
 		}
-		if b := &r.books[0]; b.unknown != 1 || len(b.uses) != 0 {
-			t.Errorf("%d leases may be left, %d uses are kept", b.unknown, len(b.uses))
+		b.released(Spent{From: now.Add(-time.Second), To: now}, true, false) // of the ledger
+		if r.auditTight(a); a.broken() != test.want {
+			t.Errorf("%s more: fails by %q, want %q", name, a.broken(), test.want)
+		}
+		if len(b.spent.Spent()) != int(test.grants) || len(b.uses.Spent()) != 0 || b.unknown != 1 {
+			t.Errorf("%d grants and %d uses are kept, %d leases may be left", len(b.spent.Spent()),
+				len(b.uses.Spent()), b.unknown)
 		}
 	}
 }
@@ -223,7 +217,7 @@ func TestWrite(t *testing.T) {
 
 // A fault that met no call of a row is missed, and so is one that was never judged.
 func TestMissed(t *testing.T) {
-	a, _ := court(modeOf("plain"))
+	a, r := court(modeOf("plain"))
 	if missed := a.missed(); len(missed) != len(faults) {
 		t.Errorf("missed %q", missed)
 	}
@@ -231,8 +225,8 @@ func TestMissed(t *testing.T) {
 		t.Errorf("%d of %d are not judged", n, of)
 	}
 	for i := range faults {
-		a.met[i][0].Add(1)
-		a.judged[i][0].Add(1)
+		r.met[i].Add(1)
+		r.judged[i].Add(1)
 	}
 	if missed := a.missed(); missed != nil {
 		t.Errorf("missed %q", missed)

@@ -27,13 +27,11 @@ const day = 24 * time.Hour
 
 // script is one kind of limiter.
 type script struct {
-	name    string
-	make    makeLimiter
-	tight   loader.Limit                                               // zero: tightLimit
-	ledger  loader.Limit                                               // of the limiter whose charges are counted
-	charged func(limit loader.Limit, first, now loader.Decision) int64 // since the first decision
-	extra   func([]Grant, loader.Limit) int64
-	extraOf func([]Spent, loader.Limit) int64
+	name   string
+	make   makeLimiter
+	tight  loader.Limit // zero: tightLimit
+	ledger loader.Limit // of the limiter whose charges are counted
+	bucket bool         // it is a GCRA
 
 	slots bool // what is granted is held for a while
 
@@ -45,23 +43,35 @@ type script struct {
 // tightLimit is the limit of the limiter that is soon used up.
 func (s *script) tightLimit() loader.Limit { return cmp.Or(s.tight, tightLimit) }
 
+// extra is how many permits were granted beyond a limit.
+func (s *script) extra(spent []Spent, limit loader.Limit) int64 {
+	if s.bucket {
+		return Extra(spent, limit, InBucket)
+	}
+	return Extra(spent, limit, InWindow)
+}
+
+// charged is how many permits the ledger has charged since its first decision, which found it full. Each moves the time
+// at which a GCRA is full again by one interval; the others forget none.
+func (s *script) charged(first, now loader.Decision) int64 {
+	if !s.bucket {
+		return first.Remaining - now.Remaining
+	}
+	interval := s.ledger.Window / time.Duration(s.ledger.Permits)
+	return int64((now.Now.Add(now.ResetAfter).Sub(first.Now)+interval/2)/interval) - 1
+}
+
+var (
+	thousands = loader.Limit{Permits: 10_000, Window: day}
+	millions  = loader.Limit{Permits: 1_000_000, Window: day}
+)
+
 var scripts = []*script{
-	{
-		name: "list_log", ledger: loader.Limit{Permits: 1_000_000, Window: day}, charged: byRemaining,
-		extra: ExtraInLog, extraOf: ExtraInLogOf, make: limiterBy((*limits).ListLog),
-	},
-	{
-		name: "zset_log", ledger: loader.Limit{Permits: 10_000, Window: day}, charged: byRemaining,
-		extra: ExtraInLog, extraOf: ExtraInLogOf, make: limiterBy((*limits).ZSetLog), repeats: true,
-	},
-	{
-		name: "gcra", ledger: loader.Limit{Permits: 100, Window: day, Burst: 1_000_000}, charged: byReset,
-		extra: ExtraInBucket, extraOf: ExtraInBucketOf, make: limiterBy((*limits).GCRA),
-	},
-	{
-		name: "token_bucket", ledger: loader.Limit{Permits: 1_000_000, Window: day}, charged: byRemaining,
-		extra: ExtraInLog, extraOf: ExtraInLogOf, make: limiterBy((*limits).TokenBucket),
-	},
+	{name: "list_log", ledger: millions, make: limiterBy((*limits).ListLog)},
+	{name: "zset_log", ledger: thousands, make: limiterBy((*limits).ZSetLog), repeats: true},
+	{name: "gcra", ledger: loader.Limit{Permits: 100, Window: day, Burst: 1_000_000}, make: limiterBy((*limits).GCRA),
+		bucket: true},
+	{name: "token_bucket", ledger: millions, make: limiterBy((*limits).TokenBucket)},
 	sliceRing,
 }
 
@@ -77,16 +87,14 @@ func limiterBy[L loader.Limiter](
 }
 
 var sliceRing = &script{
-	name: "slice_ring", ledger: loader.Limit{Permits: 1_000_000_000, Window: day}, charged: byRemaining,
-	extra: ExtraInLog, extraOf: ExtraInLogOf,
+	name: "slice_ring", ledger: millions,
 	make: func(l *limits, name string, limit loader.Limit, opts ...loader.LimiterOption) loader.Limiter {
 		return l.SliceRing(name, []loader.Limit{limit}, opts...)
 	},
 }
 
 var budget = &script{
-	name: "budget", ledger: sliceRing.ledger, charged: byRemaining,
-	extra: ExtraInLog, extraOf: ExtraInLogOf, repeats: true,
+	name: "budget", ledger: millions, repeats: true,
 	make: func(l *limits, name string, limit loader.Limit, opts ...loader.LimiterOption) loader.Limiter {
 		windows := []loader.Limit{limit}
 		return reserver{l.SliceRing(name, windows, opts...), l.Budget(name, windows)}
@@ -109,19 +117,6 @@ func unwrapped(limiter loader.Limiter) loader.Limiter {
 		return r.SliceRing
 	}
 	return limiter
-}
-
-// byRemaining is how many permits a limiter has charged that forgets none.
-func byRemaining(_ loader.Limit, first, now loader.Decision) int64 {
-	return first.Remaining - now.Remaining
-}
-
-// byReset is how many permits a GCRA has charged: each moves the time at which it is full again by one interval. The
-// first decision found it full.
-func byReset(limit loader.Limit, first, now loader.Decision) int64 {
-	full := now.Now.Add(now.ResetAfter)
-	interval := limit.Window / time.Duration(limit.Permits)
-	return int64((full.Sub(first.Now)+interval/2)/interval) - 1
 }
 
 // named are the scripts of these names.
@@ -166,6 +161,9 @@ func (m *mode) keysAServer() int {
 	}
 	return 1
 }
+
+// returns reports whether it may give permits back in the background: a Wait does that if they came too late.
+func (m *mode) returns() bool { return m.how == inAll || m.how == waiting }
 
 // manyKeys is more than the loader sends one by one.
 const manyKeys = 5

@@ -91,11 +91,11 @@ type pair struct {
 	master, replica *redistest.Server
 	of              func(*subject) bool
 	settled         func() bool // whether all others know that the replica has taken its place
-	unplugged       func()      // nil, or called when the replica is cut off
+	slots           *slotLoad   // on the master; nil: none
 }
 
 // killMaster kills a master and waits until its replica has been promoted and its subjects are served again.
-// cut says whether the replica is cut off before that.
+// cut says whether the replica is cut off before that: of some slots that are used then it does not know.
 func (r *run) killMaster(p pair, cut bool) {
 	r.t.Helper()
 	dying, heir := p.master.Client(r.t), p.replica.Client(r.t)
@@ -105,8 +105,8 @@ func (r *run) killMaster(p pair, cut bool) {
 	if cut {
 		what = "master killed, its replica cut off before"
 		unplug(r.t, heir, dying)
-		if p.unplugged != nil {
-			p.unplugged()
+		if p.slots != nil {
+			p.slots.keepSome()
 		}
 		time.Sleep(cutOff)
 	}
@@ -138,7 +138,7 @@ func (r *run) awaitService(of func(*subject) bool, since time.Time) {
 			if of(s) {
 				all++
 				s.mu.Lock()
-				if n := len(s.answered); n > 0 && s.answered[n-1].asked.After(since) {
+				if n := len(s.answers); n > 0 && s.answers[n-1].err == nil && s.answers[n-1].asked.After(since) {
 					served++
 				}
 				s.mu.Unlock()

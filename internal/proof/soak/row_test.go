@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -35,6 +34,9 @@ type row struct {
 	drop   chan struct{}  // closed: all slots are released; guarded by the gate
 	held   sync.WaitGroup // slots
 	late   bool           // returns in the background may not have ended
+
+	met    []atomic.Int64 // calls under way while a fault happened to their server, by fault
+	judged []atomic.Int64 // how often service was judged by time, by fault
 }
 
 // place is one of the subjects of a server that a row asks about.
@@ -64,11 +66,10 @@ type book struct {
 	first   loader.Decision // of the ledger
 	granted int64           // by the ledger, since then
 	unknown int64           // permits that may or may not have been charged
-	grants  []Grant         // of the tight limiter, since its last audit
-	spent   []Spent         // the same, if the time is not known
-	uses    []Use           // of its slots
+	spent   Record          // of the tight limiter, since its last audit
+	uses    Record          // of its slots
 	returns *atomic.Int64   // permits whose return in the background has begun, and may fail
-	refused int64           // permits that an All did not grant
+	refused int64           // permits that an All or a Wait did not grant
 }
 
 // String is what the row is called in reports.
@@ -130,6 +131,7 @@ func equip(t *testing.T, a *attack, rdb redis.UniversalClient, rows []*row) {
 		r.spare = r.limiter(limits, "spare", spareLimit)
 		r.honest = r.script.make(r.site.honest, r.limiterName("ledger"), r.script.ledger)
 		r.books = make([]book, len(r.everywhere()))
+		r.met, r.judged = make([]atomic.Int64, len(faults)), make([]atomic.Int64, len(faults))
 	}
 }
 
@@ -192,7 +194,7 @@ func closeLedgers(t *testing.T, a *attack, rows []*row, generation int) {
 		if r.late {
 			b.unknown += b.refused
 		}
-		charged := r.script.charged(r.script.ledger, b.first, now)
+		charged := r.script.charged(b.first, now)
 		if wrong := r.wrongCharge(charged, b.granted, b.unknown); wrong != "" {
 			a.failed("charges", r, wrong)
 		}
@@ -255,27 +257,19 @@ func lookAt(t *testing.T, limiter loader.Limiter, subject string) loader.Decisio
 func (r *row) auditTight(a *attack) {
 	for i := range r.books {
 		b := &r.books[i]
-		b.mu.Lock()
-		if _, held := MostAtOnce(b.uses); held > slotLimit {
+		uses, spent := b.uses.Spent(), b.spent.Spent()
+		if _, held := MostAtOnce(uses); held > slotLimit {
 			a.failed("slots", r, fmt.Sprintf("%d of %d slots were held at once", held, slotLimit))
 		}
-		a.used.Add(int64(len(b.uses)))
-		b.uses = nil // all are released
-		extra := max(r.script.extra(b.grants, tightLimit), r.script.extraOf(b.spent, tightLimit))
-		if extra > 0 {
+		if extra := r.script.extra(spent, tightLimit); extra > 0 {
 			a.failed("limit", r, fmt.Sprintf("%d permits beyond %d in %v", extra, tightLimit.Permits, tightLimit.Window))
 		}
-		a.timed.Add(int64(len(b.grants) + len(b.spent)))
-		b.forget(time.Now().Add(-auditOverlap))
-		b.mu.Unlock()
+		a.used.Add(int64(len(uses)))
+		a.timed.Add(int64(len(spent)))
+		b.uses.Forget(time.Now()) // all are released
+		b.spent.Forget(time.Now().Add(-auditOverlap))
 	}
 }
 
 // auditOverlap is how long grants are kept for the next audit: longer than a call and its window together.
 const auditOverlap = 5 * time.Second
-
-// forget drops what was granted before a time.
-func (b *book) forget(before time.Time) {
-	b.grants = slices.DeleteFunc(b.grants, func(g Grant) bool { return !g.At.After(before) })
-	b.spent = slices.DeleteFunc(b.spent, func(s Spent) bool { return !s.To.After(before) })
-}

@@ -18,13 +18,16 @@ func TestSentinel(t *testing.T) {
 		DisableIdentity: true})
 	t.Cleanup(func() { _ = rdb.Close() })
 	r := begin(t, "Sentinel trio, down-after-milliseconds 1000", "all sentinels name the replica", rdb, 1000)
+	slots := r.useSlots(rdb, "s")
 	stopFlushing := r.flushScripts(s.Master, s.Replica)
 	r.awaitDecisions(byExtent(1000, 10_000))
 	r.killMaster(pair{
 		master: s.Master, replica: s.Replica,
 		of:      func(*subject) bool { return true },
 		settled: func() bool { return s.MasterIs(s.Replica.Addr) },
+		slots:   slots,
 	}, true)
+	slots.audit(r.losses[0])
 	r.awaitDecisions(r.asked.Load() + byExtent(1000, 10_000))
 	stopFlushing()
 	r.end()

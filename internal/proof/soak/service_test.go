@@ -67,7 +67,7 @@ func (q *check) ask(r *row, server int) {
 	if !q.pulse.judges(r.mode.patience(), q.since) {
 		return // this machine may be too slow for it
 	}
-	q.judged[q.event.index][q.numberOf[r]].Add(1)
+	r.judged[q.event.index].Add(1)
 	if took > q.within+q.pulse.allowance(q.since) {
 		q.failed(q.rule, r, fmt.Sprintf("back after %v, not within %v; before: %v", round(took), q.within, err))
 	}

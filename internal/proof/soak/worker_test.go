@@ -262,7 +262,7 @@ func (c *called) judge() {
 		c.judgeError(&c.answers[i])
 	}
 	if met {
-		c.attack.met[c.event.index][c.attack.numberOf[c.row]].Add(1)
+		c.met[c.event.index].Add(1)
 	}
 	if c.panicked != nil {
 		c.judgePanic()
@@ -306,7 +306,7 @@ func (c *called) write(a *answer) {
 		b.unknown += a.permits
 	case a.err != nil && c.script.slots: // one of the calls of an Acquire may have taken one
 		b.unknown++
-	case c.mode.how == inAll && a.ledger && !a.decided.Granted:
+	case c.mode.returns() && a.ledger && !a.decided.Granted && (a.err != nil || c.mode.how == inAll):
 		b.refused += a.permits
 	case a.err != nil && !a.decided.Granted:
 	case c.mode.how == waiting:
@@ -322,11 +322,11 @@ func (b *book) grant(c *called, a *answer, exact bool) {
 	case a.ledger:
 		b.granted += a.permits
 	case exact:
-		b.grants = append(b.grants, Grant{At: at, Decided: a.decided.Now, Permits: a.permits})
+		b.spent.Add(Spent{From: at, To: at, Permits: a.permits})
 	case c.mode.how == waiting:
-		b.spent = append(b.spent, Spent{From: c.begun.Round(0), To: c.ended.Round(0), Permits: a.permits})
+		b.spent.Add(Spent{From: c.begun.Round(0), To: c.ended.Round(0), Permits: a.permits})
 	default:
-		b.spent = append(b.spent, Spent{From: c.begun.Round(0), To: at, Permits: a.permits})
+		b.spent.Add(Spent{From: c.begun.Round(0), To: at, Permits: a.permits})
 	}
 }
 
@@ -389,7 +389,8 @@ const leastBound = 100 * time.Millisecond
 // judgeWait fails a Wait that gave up while it had time left, though no permits may have been lost.
 func (c *called) judgeWait(a *answer) {
 	left := c.deadline - c.ended.Sub(c.begun)
-	if !c.ledger || c.cancel >= 0 || errors.Is(a.err, loader.ErrOutcomeUnknown) || left < slack {
+	late := slack + c.attack.pulse.allowance(c.begun)
+	if !c.ledger || c.cancel >= 0 || errors.Is(a.err, loader.ErrOutcomeUnknown) || left < late {
 		return
 	}
 	c.fail("Wait", fmt.Sprintf("gave up %v before its deadline: %v", round(left), a.err))
