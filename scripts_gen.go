@@ -21,7 +21,7 @@ const (
 	ListLogReturnV1SHA1      = "bb7ef30fc9359a1d63c779cda53fd616db35a0df"
 	ListLogV1SHA1            = "d1926ff5cc8a8cc1665a22dd7ca56c071ff166c4"
 	QuotaReturnV1SHA1        = "4cab617a773627bbdbe8c3a697cc17d9fa444fdb"
-	QuotaV1SHA1              = "9b5c0894f6a0ac3b8bde02b3757f5fb46c5ad585"
+	QuotaV1SHA1              = "80914222f89be8654ad6fee3f6f17a7790c66e2e"
 	SliceRingManyV1SHA1      = "a16dd24c6e5eb2470ba89bac1b5840e1f427dca7"
 	SliceRingReturnV1SHA1    = "ed948e775db337825291d3d0c62ce067f2732370"
 	SliceRingV1SHA1          = "6bf3f4b0ad4205f03946ca4d8ff27a847bd9c069"
@@ -893,7 +893,7 @@ func ZSetLogV1() Script {
 // of them.
 func Libraries() []Library {
 	return []Library{
-		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "0a2bb313cc015378510c9be510bd2e3dae02ec76", Source: sluiceV1Source},
+		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "4b0b12d100c4724374f913107602e54637affee9", Source: sluiceV1Source},
 	}
 }
 

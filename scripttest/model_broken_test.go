@@ -33,7 +33,7 @@ var broken = []fault{
 	{"gcra", "void by the call's window", "now >= written - widest", "now >= written - window"},
 	{"gcra", "written when it is full", "part, limit, now, widest)", "part, limit, now + ahead, widest)"},
 	{"quota", "an ended period counts", "if begin < chosen or begin > at then", "if begin > at then"},
-	{"quota", "the clock does not stand still", "begin <= now + step_back then at = begin", "begin < now then at = begin"},
+	{"quota", "the clock does not stand still", "begin > now + step_back and now or math.max(begin, now)", "now"},
 	{"quota_return", "permits of another period", "stored_begin ~= begin or returned == 0", "returned == 0"},
 	{"slice_ring", "the gap is one slice short", "local to_end = math.min(gap, size - index)",
 		"local to_end = math.min(gap - 1, size - index)"},

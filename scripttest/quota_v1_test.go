@@ -55,6 +55,12 @@ var quotaV1 = table{
 			{"0s", "1 0 1000000000000" + days, "0 0 24h 24h @0s @24h 10000000000000"},
 			{"", "!GET $1", "@0s 10000000000000"},
 		}},
+		{"the largest count and begin that are read", []line{
+			{"", "!SET $1 @0s~10000000000000", "OK"},
+			{"0s", "1 0 0" + days, "0 0 24h 24h @0s @24h 10000000000000"},
+			{"", "!SET $1 9007199254740991~1", "OK"},
+			{"0s", "1 0 0" + days, "0 1 0 0 @0s @24h 0"},
+		}},
 		{"the limit may differ from call to call", []line{
 			{"0s", "10 8 0" + days, "8 2 0 24h @0s @24h 8"},
 			{"0s", "5 1 0" + days, "0 0 24h 24h @0s @24h 8"},
@@ -144,6 +150,12 @@ var quotaReturnV1 = table{
 			{"", "!PERSIST $1", "1"},
 			{"", "@0s 1000000000000", "3"},
 			{"", "!PTTL $1", "-1"},
+			{"", "!GET $1", "@0s 0"},
+		}},
+		{"the largest count and begin that are read", []line{
+			{"", "!SET $1 9007199254740991~10000000000000", "OK"},
+			{"0s", "9007199254740991 1000000000000", "1000000000000"},
+			{"", "!GET $1", "9007199254740991 9000000000000"},
 		}},
 		{"what it cannot read is left alone", []line{
 			{"", "!RPUSH $1 x", "1"},

@@ -1756,8 +1756,7 @@ if not begin or begin > max_exact or count > max_count then
 end
 
 local step_back = 60000000 -- 60 s
-local at = now
-if begin > now and begin <= now + step_back then at = begin end
+local at = begin > now + step_back and now or math.max(begin, now)
 local chosen, ends = third, after
 if at < second then
   chosen, ends = first, second
