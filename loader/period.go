@@ -2,8 +2,9 @@ package loader
 
 import "time"
 
-// Period returns the begin and the end of the period of a calendar in which a time lies: begin is included, end is the
-// begin of the next one. Both are of whole microseconds. A Period is called three times for each decision of a Quota.
+// Period returns the begin and the end of the period of a calendar in which a time lies: the end is the begin of the
+// next one. Both are of whole microseconds. What is asked before or after all that it returns, as with Between, counts
+// in a period of 366 days that ends or begins there. It is called three times for each decision of a Quota.
 type Period func(t time.Time) (begin, end time.Time)
 
 // Daily is the days of a location, from midnight to midnight: 23 to 25 hours where clocks change.
@@ -48,19 +49,9 @@ func MonthlyFrom(first time.Time) Period {
 	})
 }
 
-// Between is the one period that a billing system names. What is asked before it or after it counts in a period of 366
-// days that ends or begins there.
+// Between is the one period that a billing system names.
 func Between(begin, end time.Time) Period {
-	const beside = 366 * 24 * time.Hour
-	return func(t time.Time) (time.Time, time.Time) {
-		switch {
-		case t.Before(begin):
-			return begin.Add(-beside), begin
-		case t.Before(end):
-			return begin, end
-		}
-		return end, end.Add(beside)
-	}
+	return func(time.Time) (time.Time, time.Time) { return begin, end }
 }
 
 // calendar returns the Period with these begins: of the one around the date of t, and of the k-th after it. Where clocks
@@ -91,12 +82,19 @@ func midnight(y int, m time.Month, d int, loc *time.Location) time.Time {
 	return at
 }
 
-// moments returns the begins of three periods, the second of which has t, and the end of the third.
+// moments returns the begins of three periods, of which the second is that of t, and the end of the third.
 func (p Period) moments(t time.Time) (moments [4]time.Time) {
-	moments[1], moments[2] = p(t)
-	moments[0], _ = p(moments[1].Add(-time.Microsecond))
-	_, moments[3] = p(moments[2])
-	return moments
+	const beside = 366 * 24 * time.Hour
+	begin, end := p(t)
+	before, itsEnd := p(begin.Add(-time.Microsecond))
+	if !itsEnd.Equal(begin) {
+		before = begin.Add(-beside)
+	}
+	next, after := p(end)
+	if !next.Equal(end) {
+		after = end.Add(beside)
+	}
+	return [4]time.Time{before, begin, end, after}
 }
 
 // check returns what is wanted of a Period that is wrong around t.
@@ -105,15 +103,12 @@ func (p Period) check(t time.Time) (want string) {
 		return "one, such as Monthly(time.UTC)"
 	}
 	moments := p.moments(t)
-	if moments[1].After(t) || !moments[2].After(t) {
-		return "a begin up to the time that is asked for, and a later end"
-	}
 	for i, at := range moments {
-		if !at.Equal(at.Truncate(time.Microsecond)) || at.UnixMicro() < 0 {
+		switch {
+		case !at.Equal(at.Truncate(time.Microsecond)) || at.UnixMicro() < 0:
 			return "whole microseconds since 1970"
-		}
-		if i > 0 && !at.After(moments[i-1]) {
-			return "periods of which each begins after the one before"
+		case i > 0 && !at.After(moments[i-1]):
+			return "an end after its begin, and neighbors likewise"
 		}
 	}
 	return ""
