@@ -6,7 +6,7 @@ import _ "embed" // the scripts
 
 // All returns every script, sorted by file name.
 func All() []Script {
-	return []Script{BudgetSettleV1(), BudgetV1(), ConcurrencyReleaseV1(), ConcurrencyV1(), GCRAManyV1(), GCRAV1(), ListLogManyV1(), ListLogReturnV1(), ListLogV1(), SliceRingManyV1(), SliceRingReturnV1(), SliceRingV1(), TokenBucketSetV1(), TokenBucketV1(), ZSetLogReturnV1(), ZSetLogV1()}
+	return []Script{BudgetSettleV1(), BudgetV1(), ConcurrencyReleaseV1(), ConcurrencyV1(), GCRAManyV1(), GCRAV1(), ListLogManyV1(), ListLogReturnV1(), ListLogV1(), QuotaReturnV1(), QuotaV1(), SliceRingManyV1(), SliceRingReturnV1(), SliceRingV1(), TokenBucketSetV1(), TokenBucketV1(), ZSetLogReturnV1(), ZSetLogV1()}
 }
 
 // The SHA1 of each script, by which EVALSHA calls it.
@@ -20,6 +20,8 @@ const (
 	ListLogManyV1SHA1        = "7e29100f2a7bda4fb8d991b60d6285b41497086b"
 	ListLogReturnV1SHA1      = "bb7ef30fc9359a1d63c779cda53fd616db35a0df"
 	ListLogV1SHA1            = "d1926ff5cc8a8cc1665a22dd7ca56c071ff166c4"
+	QuotaReturnV1SHA1        = "4cab617a773627bbdbe8c3a697cc17d9fa444fdb"
+	QuotaV1SHA1              = "80914222f89be8654ad6fee3f6f17a7790c66e2e"
 	SliceRingManyV1SHA1      = "cf3c53ff26166d808c990b4bf306fe9d0f6ebd39"
 	SliceRingReturnV1SHA1    = "ed948e775db337825291d3d0c62ce067f2732370"
 	SliceRingV1SHA1          = "7a1dedbf398b32a3ae6569f3446252c4ed173f90"
@@ -457,6 +459,99 @@ func ListLogV1() Script {
 	}
 }
 
+//go:embed scripts/quota_return_v1.lua
+var quotaReturnV1Source string
+
+// QuotaReturnV1 returns quota_return v1. Gives back permits that quota granted and that were
+// not used: it lowers what their period holds. Permits of a period are alike: whoever gives
+// back more than they were granted takes permits of others. After a lost reply, do not send it
+// again. It needs no clock.
+func QuotaReturnV1() Script {
+	return Script{
+		Name:    "quota_return",
+		Version: 1,
+		File:    "quota_return_v1.lua",
+		SHA1:    QuotaReturnV1SHA1,
+		Source:  quotaReturnV1Source,
+		About:   "Gives back permits that quota granted and that were not used: it lowers what their period holds. Permits of a period are alike: whoever gives back more than they were granted takes permits of others. After a lost reply, do not send it again. It needs no clock.",
+		Keys: []Key{
+			{Name: "quota", Pattern: "<prefix>:<limiter>:{<subject>}:qt1"},
+		},
+		Args: []Field{
+			{Name: "begin", Type: "time", Min: 0, Max: 9007199254740991, Text: "begin of the period, from quota's reply"},
+			{Name: "permits", Type: "int", Min: 1, Max: 1000000000000, Text: "to give back"},
+		},
+		Reply: []Field{
+			{Name: "returned", Type: "int", Min: 0, Max: 1000000000000, Text: "by how much the count fell; 0 in another period"},
+		},
+		Errors: []ErrorReply{
+			{Code: "BADARG", Text: "an argument is not an integer in its range"},
+			{Code: "WRONGTYPE", Text: "quota holds something other than a string"},
+			{Code: "BADSTATE", Text: "quota holds a text that is not in the layout qt/1"},
+		},
+		Commands:   []string{"GET", "PTTL", "SET"},
+		State:      "qt/1",
+		Layout:     "quota's; it keeps its expiry, and may hold a count of 0",
+		Complexity: "O(1)",
+		Cost:       "one GET, at most one PTTL and one SET",
+		Redis:      "5.0",
+	}
+}
+
+//go:embed scripts/quota_v1.lua
+var quotaV1Source string
+
+// QuotaV1 returns quota v1. At most limit permits in a period of the calendar: a day, a month
+// in Berlin, from the 15th to the 14th. A period is fixed, so around its end up to twice the
+// limit may be granted at once: where that matters, take a window. The caller names three
+// periods in a row, by its own calendar and clock, and the server's clock chooses among them,
+// so callers whose clocks differ agree. What is reported is charged first, whatever the period
+// holds; a denied call writes nothing else. The limit and the calendar may change from call to
+// call. Nothing is booked ahead.
+func QuotaV1() Script {
+	return Script{
+		Name:    "quota",
+		Version: 1,
+		File:    "quota_v1.lua",
+		SHA1:    QuotaV1SHA1,
+		Source:  quotaV1Source,
+		About:   "At most limit permits in a period of the calendar: a day, a month in Berlin, from the 15th to the 14th. A period is fixed, so around its end up to twice the limit may be granted at once: where that matters, take a window. The caller names three periods in a row, by its own calendar and clock, and the server's clock chooses among them, so callers whose clocks differ agree. What is reported is charged first, whatever the period holds; a denied call writes nothing else. The limit and the calendar may change from call to call. Nothing is booked ahead.",
+		Keys: []Key{
+			{Name: "quota", Pattern: "<prefix>:<limiter>:{<subject>}:qt1"},
+		},
+		Args: []Field{
+			{Name: "limit", Type: "int", Min: 1, Max: 1000000000000, Text: "permits in a period"},
+			{Name: "permits", Type: "int", Min: 0, Max: 1000000000000, Text: "wanted now, up to limit; 0 asks for none"},
+			{Name: "reported", Type: "int", Min: 0, Max: 1000000000000, Text: "charged even if denied; both 0: only looks"},
+			{Name: "first", Type: "time", Min: 0, Max: 9007199254740991, Text: "begin of the first of three periods in a row"},
+			{Name: "second", Type: "time", Min: 0, Max: 9007199254740991, Text: "its end, and begin of the second"},
+			{Name: "third", Type: "time", Min: 0, Max: 9007199254740991, Text: "begin of the third"},
+			{Name: "after", Type: "time", Min: 0, Max: 9007199254740991, Text: "end of the third"},
+		},
+		Reply: []Field{
+			{Name: "granted", Type: "int", Min: 0, Max: 1000000000000, Text: "permits granted: 0, or all that were asked for"},
+			{Name: "remaining", Type: "int", Min: 0, Max: 1000000000000, Text: "permits that could be granted now"},
+			{Name: "wait", Type: "us", Min: 0, Max: -1, Text: "until they are free (0: one), if nobody else asks"},
+			{Name: "reset_after", Type: "us", Min: 0, Max: -1, Text: "until nothing counts"},
+			{Name: "now", Type: "time", Min: 0, Max: -1, Text: "the server's clock at the decision"},
+			{Name: "begin", Type: "time", Min: 0, Max: -1, Text: "begin of the period that counts; a return names it"},
+			{Name: "ends", Type: "time", Min: 0, Max: -1, Text: "end of that period"},
+			{Name: "count", Type: "int", Min: 0, Max: -1, Text: "permits in it now; charges stop at 10^13"},
+		},
+		Errors: []ErrorReply{
+			{Code: "BADARG", Text: "an argument is wrong, or the server's clock is in none of the periods"},
+			{Code: "WRONGTYPE", Text: "quota holds something other than a string"},
+			{Code: "BADSTATE", Text: "quota holds a text that is not in the layout qt/1"},
+		},
+		Commands:   []string{"GET", "SET", "TIME"},
+		State:      "qt/1",
+		Layout:     "\"<begin> <count>\" in digits. Under another begin than that of the chosen period, an earlier one is over; a later one that the clock has reached goes on (the calendar has changed). A clock up to 60 s before the stored begin stands still there; one further before it finds the count void. Expires when the period ends",
+		Complexity: "O(1)",
+		Cost:       "TIME, one GET, at most one SET",
+		Redis:      "5.0",
+	}
+}
+
 //go:embed scripts/slice_ring_many_v1.lua
 var sliceRingManyV1Source string
 
@@ -798,7 +893,7 @@ func ZSetLogV1() Script {
 // of them.
 func Libraries() []Library {
 	return []Library{
-		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "942a1172b365ceb0a3d6c587808bff1aecc569a2", Source: sluiceV1Source},
+		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "2d85ce0f11ef79072f21ef5d0799e8963ca33c0d", Source: sluiceV1Source},
 	}
 }
 

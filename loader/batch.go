@@ -106,7 +106,7 @@ func (l *Loader) coreOf(limiter Limiter, entry int) (core, error) {
 		limiter = process.ring
 	}
 	switch made := limiter.(type) {
-	case GCRA, ListLog, SliceRing, TokenBucket, ZSetLog: // and not a struct that has one embedded: its methods may differ
+	case GCRA, ListLog, Quota, SliceRing, TokenBucket, ZSetLog: // and not a struct that has one embedded: its methods may differ
 		if c := made.(interface{ itself() core }).itself(); c.settings != nil && c.limits == l {
 			return c, nil
 		}

@@ -16,7 +16,8 @@ import (
 type core struct {
 	*settings
 	limit    Limit
-	ring     ring // of a SliceRing or a Budget, in place of limit
+	ring     ring   // of a SliceRing or a Budget, in place of limit
+	period   Period // of a Quota
 	id       string
 	limitErr error // what is wrong with the limit
 	idErr    error // what is wrong with the id
@@ -100,6 +101,9 @@ type algorithm struct {
 
 	// detail adds to a decision what only this script replies; nil if that is nothing.
 	detail func(c core, d Decision, call *wire.Call, reply []int64) Decision
+
+	// over returns by how much a report has left the subject above its limit; nil if the script takes none.
+	over func(c core, reply []int64) int64
 
 	// makeReturn makes the call that gives back n permits of a grant; nil if the script cannot.
 	makeReturn func(c core, key string, d Decision, n int64) *wire.Call

@@ -42,6 +42,9 @@ type Decision struct {
 	// and for what an Ahead decides without asking Redis.
 	Windows []WindowState
 
+	// PeriodBegin is when the period began in which a Quota counts, until ResetAfter. It is zero for all others.
+	PeriodBegin time.Time
+
 	// Key is the key in Redis under which granted permits are counted: see GiveBack. Of several Windows it is that of
 	// one, and each has its own. It is empty for a denial, and if Redis does not count these permits, or not yet: after a
 	// fallback's decision, and if an Ahead granted them.

@@ -130,6 +130,9 @@ func (c core) giveBackLost(ctx context.Context, subject string, q question, late
 	case reply != nil:
 		d := basicDecision(reply)
 		key, _ := c.key(subject) // there was a call about it
+		if c.algorithm == &quota {
+			d = quotaDetail(c, d, nil, reply)
+		}
 		d.setGrant(key, q)
 		for _, key := range c.algorithm.keys(c, key) { // a ring's windows
 			d.Windows = append(d.Windows, WindowState{Key: key})

@@ -15,14 +15,15 @@ const (
 	codeSliceRing   = "sr1"
 	codeBudgetID    = "bg1" // the ids of a Budget, whose counts are under sr1
 	codeConcurrency = "cc1"
+	codeQuota       = "qt1"
 )
 
 // Key returns the key under which a script keeps its state for a subject. Use it to inspect or delete keys:
 //
 //	<prefix>:<limiter>:{<subject>}:<state>[:<part>]...
 //
-// State is the script's code and the number of its layout: "ll1", "zl1", "gcra1", "tb1", "sr1", "bg1" or "cc1". The
-// part of sr1 is a window, "300000x201" for 201 slices of 300000 us; of bg1 an id of a Budget; of tb1 "all", or "by"
+// State is the script's code and the number of its layout: "ll1", "zl1", "gcra1", "tb1", "sr1", "bg1", "cc1" or
+// "qt1". The part of sr1 is a window, "300000x201" for 201 slices of 300000 us; of bg1 an id of a Budget; of tb1 "all", or "by"
 // and a client, for the permits (its config has none).
 //
 // Prefix and limiter have letters, digits, dot, underscore and dash; the limiter may also have slashes. In a subject

@@ -38,7 +38,7 @@ type Limiter interface {
 	Check() error
 }
 
-// Reserver is a Limiter that can book permits ahead: all but SliceRing and Ahead.
+// Reserver is a Limiter that can book permits ahead: all but SliceRing, Quota and Ahead.
 type Reserver interface {
 	Limiter
 
@@ -49,7 +49,7 @@ type Reserver interface {
 	ReserveN(ctx context.Context, subject string, n int64) (*Reservation, error)
 }
 
-// Returner is a Limiter that can take permits back: ListLog, ZSetLog, SliceRing and Ahead. (An Ahead only takes
+// Returner is a Limiter that can take permits back: ListLog, ZSetLog, SliceRing, Quota and Ahead. (An Ahead only takes
 // back what Redis granted, and in an All it asks Redis.)
 type Returner interface {
 	Limiter

@@ -19,8 +19,8 @@ var limiterOptions = []struct {
 	make   func() loader.LimiterOption
 	takers string // the limiters that take it; "": all
 }{
-	{"MaxWait", func() loader.LimiterOption { return loader.MaxWait(time.Second) }, booking + " SliceRing Concurrency"},
-	{"RememberDenials", func() loader.LimiterOption { return loader.RememberDenials(9) }, booking + " SliceRing"},
+	{"MaxWait", func() loader.LimiterOption { return loader.MaxWait(time.Second) }, booking + " SliceRing Quota Concurrency"},
+	{"RememberDenials", func() loader.LimiterOption { return loader.RememberDenials(9) }, booking + " SliceRing Quota"},
 	{"FailOpen", loader.FailOpen, ""},
 	{"FailLocal", func() loader.LimiterOption { return loader.FailLocal(0.5) }, booking + " SliceRing Budget"},
 	{"Slice", func() loader.LimiterOption { return loader.Slice(time.Second) }, "SliceRing Budget"},
@@ -43,6 +43,9 @@ func TestOptionPairs(t *testing.T) {
 		},
 		"Budget": func(o ...loader.LimiterOption) error {
 			return limits.Budget("x", []loader.Limit{limit}, o...).Check()
+		},
+		"Quota": func(o ...loader.LimiterOption) error {
+			return limits.Quota("x", 3, loader.Daily(time.UTC), o...).Check()
 		},
 		"Concurrency": func(o ...loader.LimiterOption) error { return limits.Concurrency("x", 3, time.Minute, o...).Check() },
 	}

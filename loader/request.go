@@ -41,7 +41,7 @@ type request struct {
 type question struct {
 	method   string        // for errors and observers: that of the call, without the N
 	permits  int64         // 0: Peek, Report
-	reported int64         // charged in any case, by a SliceRing
+	reported int64         // charged in any case, by a SliceRing or a Quota
 	maxWait  time.Duration // how far ahead the permits may be booked
 	id       string
 }

@@ -11,6 +11,8 @@ var (
 	gcraV1               = sluice.GCRAV1()
 	listLogReturnV1      = sluice.ListLogReturnV1()
 	listLogV1            = sluice.ListLogV1()
+	quotaReturnV1        = sluice.QuotaReturnV1()
+	quotaV1              = sluice.QuotaV1()
 	sliceRingReturnV1    = sluice.SliceRingReturnV1()
 	sliceRingV1          = sluice.SliceRingV1()
 	tokenBucketSetV1     = sluice.TokenBucketSetV1()

@@ -72,27 +72,7 @@ func (r SliceRing) GiveBack(ctx context.Context, subject string, d Decision, n i
 // A report is sent once. After an *OutcomeUnknownError it is not known whether it was counted: to send it again may
 // count it twice. RememberDenials has no say. Cost: one round trip.
 func (r SliceRing) Report(ctx context.Context, subject string, n int64) (Decision, error) {
-	q := question{method: report, reported: n}
-	made := r.request(subject, q)
-	if largest := sliceRing.maxArgument("reported"); made.argumentErr == nil && (n < 0 || n > largest) {
-		made.argumentErr = r.errArgument("n", n, "0 to "+strconv.FormatInt(largest, 10))
-	}
-	made.observation = r.watch(subject, q)
-	return made.do(ctx)
-}
-
-// judgeReport completes the decision of a question that charges permits in any case.
-func (r *request) judgeReport() {
-	over := r.limiter.ring.over(r.answer.Reply)
-	if r.question.reported > 0 {
-		r.observation.setOver(over)
-	}
-	if r.question.method == report {
-		r.decision.Granted = over == 0
-		if r.decision.Granted {
-			r.decision.Wait = 0 // that of a look
-		}
-	}
+	return r.report(ctx, subject, n)
 }
 
 var sliceRing = algorithm{
@@ -100,6 +80,7 @@ var sliceRing = algorithm{
 	script: &sliceRingV1, code: codeSliceRing, maxWindow: maxWindowSlices * maxSlice, capacity: smallestLimit,
 	setArgs: setSliceRingArgs, maxPermits: maxArgument(&sliceRingV1, "permits"),
 	detail: sliceRingDetail, keys: ringKeys, makeReturn: sliceRingReturn,
+	over: func(c core, reply []int64) int64 { return c.ring.over(reply) },
 }
 
 // sliceRingReturn finds the permits by the time of the decision, in the windows that it was made by.

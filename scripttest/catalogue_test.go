@@ -13,6 +13,8 @@ var (
 	listLogManyV1Script        = sluice.ListLogManyV1()
 	listLogReturnV1Script      = sluice.ListLogReturnV1()
 	listLogV1Script            = sluice.ListLogV1()
+	quotaReturnV1Script        = sluice.QuotaReturnV1()
+	quotaV1Script              = sluice.QuotaV1()
 	sliceRingManyV1Script      = sluice.SliceRingManyV1()
 	sliceRingReturnV1Script    = sluice.SliceRingReturnV1()
 	sliceRingV1Script          = sluice.SliceRingV1()

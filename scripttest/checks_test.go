@@ -131,6 +131,12 @@ func ownChecks(script *sluice.Script) []check {
 			{"expiry", checkEveryKeyExpires},
 			{"struct", gcraV1.checkPacksWithStruct},
 		},
+		&quotaV1Script: {
+			{"expiry", checkEveryKeyExpires},
+		},
+		&quotaReturnV1Script: {
+			{"expiry", checkQuotaReturnKeepsTheExpiry},
+		},
 		&gcraManyV1Script: {
 			{"expiry", checkEveryKeyExpires},
 			{"struct", gcraManyV1.checkPacksWithStruct},
@@ -203,8 +209,8 @@ func (tab table) checkPacksWithStruct(t testing.TB) {
 
 var tables = []table{
 	zsetLogV1, listLogV1, sliceRingV1, tokenBucketV1, tokenBucketSetV1, gcraV1, sliceRingReturnV1, listLogReturnV1,
-	zsetLogReturnV1, budgetV1, budgetSettleV1, concurrencyV1, concurrencyReleaseV1, gcraManyV1, listLogManyV1,
-	sliceRingManyV1,
+	zsetLogReturnV1, budgetV1, budgetSettleV1, concurrencyV1, concurrencyReleaseV1, quotaV1, quotaReturnV1, gcraManyV1,
+	listLogManyV1, sliceRingManyV1,
 }
 
 // Every script is in every list that tests take their cases from. Scripts that grant nothing have no model subject of

@@ -40,6 +40,8 @@ func costsOf(script *sluice.Script) []cost {
 		&gcraV1Script:               gcraV1Costs,
 		&concurrencyV1Script:        concurrencyV1Costs,
 		&concurrencyReleaseV1Script: concurrencyReleaseV1Costs,
+		&quotaV1Script:              quotaV1Costs,
+		&quotaReturnV1Script:        quotaReturnV1Costs,
 		&gcraManyV1Script:           gcraManyV1Costs,
 		&listLogManyV1Script:        listLogManyV1Costs,
 		&sliceRingManyV1Script:      sliceRingManyV1Costs,
@@ -290,6 +292,21 @@ var concurrencyReleaseV1Costs = []cost{
 		line{"1s", "b", "TIME ZSCORE ZRANGE ZREM"}},
 	{"an ended one", after("0s concurrency 2 10s 0 a"), line{"10s", "a", "TIME ZSCORE"}},
 	{"none", nil, line{"0s", "a", "TIME ZSCORE"}},
+}
+
+var quotaV1Costs = []cost{
+	{"a look", after("0s 9 1 0" + days), line{"0s", "9 0 0" + days, "TIME GET"}},
+	{"the first grant", nil, line{"0s", "9 1 0" + days, "TIME GET SET"}},
+	{"another", after("0s 9 1 0" + days), line{"1s", "9 1 0" + days, "TIME GET SET"}},
+	{"denied", after("0s 9 9 0" + days), line{"1s", "9 1 0" + days, "TIME GET"}},
+	{"denied with a report", after("0s 9 9 0" + days), line{"1s", "9 1 1" + days, "TIME GET SET"}},
+	{"in none of the periods", nil, line{"48h", "9 1 0" + days, "TIME"}},
+}
+
+var quotaReturnV1Costs = []cost{
+	{"some", after("0s quota 9 3 0" + days), line{"0s", "@0s 2", "GET PTTL SET"}},
+	{"of another period", after("0s quota 9 3 0" + days), line{"0s", "@24h 2", "GET"}},
+	{"nothing", nil, line{"0s", "@0s 2", "GET"}},
 }
 
 // A call sends no more than it needs.

@@ -31,6 +31,8 @@ func checkEveryKeyExpires(t testing.TB) {
 		{&sliceRingV1Script, []string{"t:x:{u}:a"}, []string{"0", "9", "1000000", "7", "2"}, 7_000_000},
 		{&sliceRingV1Script, []string{"t:x:{u}:a", "t:x:{u}:b"}, []string{"1", "0", "1000000", "3", "2", "1500000", "2", "2"},
 			3_000_000},
+		{&quotaV1Script, quotaV1.keys, decimals(9, 1, 0, epoch-1, epoch, epoch+10_600_001, epoch+99_000_000), 10_600_001},
+		{&quotaV1Script, quotaV1.keys, decimals(9, 1, 1, epoch-3, epoch-2, epoch-1, epoch+1), 1},
 		{&gcraManyV1Script, []string{"t:x:{u}:a", "t:x:{u}:b"}, []string{"7", "1000000", "3", "1", "0"}, 142_858},
 		{&listLogManyV1Script, []string{"t:x:{u}:a", "t:x:{u}:b"}, []string{"3", "10600001", "1", "0"}, 10_600_001},
 		{&sliceRingManyV1Script, []string{"t:x:{u}:a", "t:x:{u}:b"}, []string{"1", "0", "1000000", "3", "2"}, 3_000_000},
@@ -111,6 +113,17 @@ func checkReturnsKeepTheExpiry(t testing.TB) {
 	sliceRingReturnV1.play(h, timeline{lines: after("0s slice_ring 2 0 1s 3 9", "1s slice_ring 1 0 1s 3 9",
 		"2s @1s 1 1s 3", "2s @0s 1 1s 3")})
 	assertTTL(t, h.redis, ringSubject+"1000000x3", 2000)
+}
+
+// A return leaves the quota when it would have expired.
+func checkQuotaReturnKeepsTheExpiry(t testing.TB) {
+	h := startHarness(t, false)
+	quotaReturnV1.play(h, timeline{lines: after("0s quota 9 9 0"+days, "23h59m59.9985s @0s 3")})
+	assertTTL(t, h.redis, quotaV1.keys[0], 2)
+	quotaReturnV1.play(h, timeline{lines: after("24h0.001s @0s 3")}) // in the last millisecond: its TTL is 0
+	if ttl, err := h.redis.Do("PTTL", quotaV1.keys[0]); err != nil || ttl != int64(1) {
+		t.Errorf("TTL %v, %v", ttl, err)
+	}
 }
 
 // The config of token_bucket lives as long as the longest-lived permits under it, and one that an operator set lives

@@ -582,6 +582,11 @@ func (z fuzzed) chosen(choice uint8) []string {
 		return []string{strconv.Itoa(epoch + int(choice>>2&3)*1_000_000), permits}
 	case "zset_log_return":
 		return []string{[]string{"a", "b"}[choice>>3&1], permits}
+	case "quota":
+		return append([]string{"3", permits, []string{"0", "0", "0", "2"}[choice>>2&3]},
+			decimals(epoch-10_000_000, epoch, epoch+2_000_000, 1<<53-1)...)
+	case "quota_return":
+		return []string{strconv.Itoa(epoch + int(choice>>2&1)*2_000_000), permits}
 	case "slice_ring":
 		return []string{permits, []string{"0", "0", "0", "2"}[choice>>2&3], "1000000", "3", "3"}
 	case "concurrency":

@@ -77,13 +77,16 @@ func (tab table) before() []line {
 		"slice_ring_return":   {{"0s", "slice_ring 1 0 1000 1 1", "1 0 0 1000us 1"}},
 		"budget_settle":       {{"0s", "budget 1000 1 1000 1 1", "1 0 0 1000us 1"}},
 		"concurrency_release": {{"0s", "concurrency 1 1000 0 a", "1 0 0 1000us"}},
+		"quota_return":        {{"0s", "quota 1 1 0" + days, "1 0 0 24h @0s @24h 1"}},
 	}[tab.script.Name]
 }
 
 // valid are arguments of a call that is granted: each the least that its range allows, but for permits, which is 1, and
-// those of type time, which are the epoch. Repeated ones come so many times.
+// those of type time, the first of which is the epoch, each a second after
+// the one before. Repeated ones come so many times.
 func (tab table) valid(groups int) []string {
 	var args []string
+	moment := epoch
 	for _, field := range tab.fields(groups) {
 		switch {
 		case field.Type == "str":
@@ -91,7 +94,8 @@ func (tab table) valid(groups int) []string {
 		case field.Name == "permits":
 			args = append(args, "1")
 		case field.Type == "time":
-			args = append(args, strconv.Itoa(epoch))
+			args = append(args, strconv.Itoa(moment))
+			moment += 1_000_000
 		default:
 			args = append(args, strconv.FormatInt(field.Min, 10))
 		}

@@ -145,6 +145,9 @@ func (p *player) edges(span int64) []int64 {
 
 func (p *player) act(st step, c config) {
 	keys := p.keys(st)
+	if p.subject.dated {
+		c = append(slices.Clip(c), p.now)
+	}
 	stored := p.named(p.subject.script, keys, p.subject.args(c, 1, 0, ""))
 	switch st.do {
 	case "evict one":

@@ -109,6 +109,7 @@ type subject struct {
 	span   func(c config) int64                  // how long permits count, about
 	limit  func(c config) int64                  // the most permits of a call
 	args   func(c config, permits, maxWait int64, id string) []string
+	dated  bool // args get the clock behind the config
 	// returns are the arguments of back.
 	returns func(p *player, st step, key string, c config) []string
 	damages func(store model.Store, keys []string, pick int64) [][]string // commands, one of which is done
@@ -237,6 +238,47 @@ var subjectsOfOne = []subject{
 			return decimals(c[0], c[1], c[2], permits, maxWait)
 		},
 		damages: gcraDamages,
+	},
+	quotaSubject,
+}
+
+// quotaSubject has a limit, the length of a period and the begin of one.
+var quotaSubject = subject{
+	script: &quotaV1Script,
+	back:   &quotaReturnV1Script,
+	keys:   [][]string{quotaV1.keys},
+	config: func(t *rapid.T, _ config) config {
+		length := draw(t, "length", windows...)
+		return config{
+			draw(t, "limit", append(smallLimits, 1_000_000_000_000)...), length, draw(t, "begin", 0, 7, length/2),
+		}
+	},
+	span:  secondOf,
+	limit: firstOf,
+	dated: true,
+	args: func(c config, permits, maxWait int64, id string) []string {
+		words := decimals(c[0], permits, reported[maxWait%int64(len(reported))])
+		off := []int64{-1, -1, -1, -2, 0, -3}[len(id)%6] // of the caller's clock
+		begin := max(c[2]+((c[3]-c[2])/c[1]+off)*c[1], 0)
+		return append(words, decimals(begin, begin+c[1], begin+2*c[1], begin+3*c[1])...)
+	},
+	returns: func(p *player, st step, key string, c config) []string {
+		begin, _, _ := strings.Cut(p.store[key].Text, " ")
+		if _, err := strconv.ParseUint(begin, 10, 50); err != nil || st.pick%5 == 0 {
+			begin = decimals(c[2])[0]
+		}
+		return append([]string{begin}, decimals(amount(st, c[0], p.subject.script))...)
+	},
+	damages: func(store model.Store, keys []string, pick int64) [][]string {
+		key, bad := keys[0], notTimes[pick%int64(len(notTimes))]
+		if store[key].Type != "string" {
+			return [][]string{{"RPUSH", key, "x"}}
+		}
+		begin, count, _ := strings.Cut(store[key].Text, " ")
+		return [][]string{
+			{"SET", key, bad}, {"SET", key, bad + " " + count}, {"SET", key, begin + " " + bad}, {"APPEND", key, " "},
+			{"SET", key, begin + " 10000000000001"}, {"SET", key, begin + " 10000000000000"}, {"SET", key, "0" + begin + " 01"},
+		}
 	},
 }
 

@@ -222,6 +222,9 @@ func (tab table) compare(reply []int64, want string, now int64) (got string, ok 
 		if at < len(wanted) && field.Type == "us" && inMicroseconds(wanted[at]) == word {
 			word = wanted[at]
 		}
+		if at < len(wanted) && timesWritten.ReplaceAllStringFunc(wanted[at], absolute) == word {
+			word = wanted[at]
+		}
 		ok = ok && at < len(wanted) && wanted[at] == word
 		words = append(words, word)
 	}

@@ -32,6 +32,8 @@ func withheldCalls(script *sluice.Script) []cost {
 		&gcraV1Script:               gcraCalls,
 		&concurrencyV1Script:        slotCalls,
 		&concurrencyReleaseV1Script: releaseCalls,
+		&quotaV1Script:              quotaCalls,
+		&quotaReturnV1Script:        quotaReturns,
 		&gcraManyV1Script:           append(manyCalls("3 10s 3 1 0"), gcraCalls...),
 		&listLogManyV1Script:        append(manyCalls("3 10s 1 0"), logCalls("")...),
 		&sliceRingManyV1Script:      append(manyCalls("1 0 1s 4 3"), ringCalls...),
@@ -170,6 +172,17 @@ var gcraCalls = []cost{
 	{"a booking", after("0s 3 10s 3 3 0"), line{"1s", "3 10s 3 3 60s", ""}},
 	{"void: a clock was years ahead", after("50000h 3 10s 3 3 0"), line{"0s", "3 10s 3 2 0", ""}},
 	{"a narrower window", after("0s 3 1h 3 1 0"), line{"1s", "3 10s 1000 1 0", ""}},
+}
+
+var quotaCalls = []cost{
+	{"the first grant", nil, line{"0s", "9 1 0" + days, ""}},
+	{"another", after("0s 9 1 0" + days), line{"1s", "9 1 2" + days, ""}},
+	{"the first of a period", after("0s 9 1 0" + days), line{"24h", "9 1 0" + days, ""}},
+}
+
+var quotaReturns = []cost{
+	{"some", after("0s quota 9 3 0" + days), line{"0s", "@0s 2", ""}},
+	{"what was made to stay", append(after("0s quota 9 3 0"+days), line{"", "!PERSIST $1", "1"}), line{"0s", "@0s 3", ""}},
 }
 
 var slotCalls = []cost{

@@ -77,6 +77,7 @@ var leastCalls = map[string]string{
 	"slice_ring_v1": "1 1 1000000 61 3", "slice_ring_many_v1": "1 1 1000000 61 3", "token_bucket_v1": "3 60000000 0 1 0",
 	"token_bucket_set_v1": "3 60000000 0", "zset_log_v1": "3 60000000 1 0 id", "concurrency_v1": "3 60000000 0 id",
 	"slice_ring_return_v1": "4102444800000000 1 1000000 61", "list_log_return_v1": "4102444800000000 1",
+	"quota_v1": "3 1 0 0 1 9007199254740990 9007199254740991", "quota_return_v1": "1 1",
 	"zset_log_return_v1": "id 1", "concurrency_release_v1": "id",
 }
 

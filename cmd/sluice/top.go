@@ -252,7 +252,7 @@ func (c *census) count(s stored.Summary, node string, memory *redis.IntCmd) {
 		table = &c.Buckets
 	case !s.Exists:
 		return
-	case s.Slots == nil:
+	case s.Slots == nil && s.Quota == nil:
 		idle := s.Now - s.Newest
 		one.Idle = &idle
 	}

@@ -47,6 +47,7 @@ type view struct {
 	Newest  int64           `json:"newest,omitempty"`
 	Full    int64           `json:"full,omitempty"`    // when a gcra is full again, or the last lease of slots ends
 	Limit   int64           `json:"limit,omitempty"`   // the limit of a gcra's newest grant
+	Begin   int64           `json:"begin,omitempty"`   // of a quota's period
 	Written int64           `json:"written,omitempty"` // when a gcra's newest grant was written
 	Window  int64           `json:"window,omitempty"`
 	Config  *stored.Config  `json:"config,omitempty"`
@@ -105,6 +106,9 @@ func newView(s stored.Summary, node string) view {
 	if b := s.Bucket; b != nil {
 		v.Full, v.Limit, v.Written, v.widest = b.Full, b.Limit, b.Written, b.Widest
 	}
+	if s.Quota != nil {
+		v.Begin = s.Quota.Begin
+	}
 	if s.Slots != nil {
 		v.Full, v.Live = s.Slots.Last, s.Slots.Live
 	}
@@ -148,7 +152,7 @@ func (f inspectFlags) measure(ctx context.Context, rdb *redis.Client, v *view, s
 	switch {
 	case s.Ring != nil:
 		v.Window, v.windowFrom = s.Ring.Span(), fmt.Sprintf("%d slices of %s", s.Ring.Size, windowText(micros(s.Ring.Slice)))
-	case s.Damage != "" || s.Bucket != nil || s.Config != nil || s.Slots != nil:
+	case s.Damage != "" || s.Bucket != nil || s.Config != nil || s.Slots != nil || s.Quota != nil:
 	case v.Config != nil:
 		v.Window, v.windowFrom = v.Config.Interval, "the stored interval"
 	case len(f.limits) == 1 && f.limits[0].Window > 0:
@@ -194,6 +198,8 @@ func (v *view) verdict(s stored.Summary) (limitState, string) {
 		return stateLive, counted(int(v.Live), "slot is held", "slots are held")
 	case s.Slots != nil:
 		return stateIdle, "no slots are held"
+	case s.Quota != nil && v.Permits > 0:
+		return stateLive, "permits of a period are in use"
 	case v.Permits == 0 || v.Window > 0 && v.Live == 0:
 		return stateIdle, "no permits are in use"
 	case v.Newest > v.Now:
@@ -285,6 +291,11 @@ func (f inspectFlags) lookArgs(v *view, key stored.Key) (keys []string, args []a
 		v.wanted = "--limit 20"
 		if len(f.limits) == 1 && !isWindow {
 			args = []any{one.Permits, time.Second.Microseconds(), 0, ""}
+		}
+	case "qt1":
+		v.wanted = "--limit 10000"
+		if len(f.limits) == 1 && !isWindow && v.TTL > 0 { // the period ends when the key expires
+			args = []any{one.Permits, 0, 0, min(v.Begin, v.Now) - 1, v.Begin, v.Now + v.TTL, v.Now + v.TTL + 1}
 		}
 	case "ll1", "zl1":
 		v.wanted = "--limit 3/1m"

@@ -84,6 +84,7 @@ func (v view) times(line func(name string, text any)) {
 			}
 		}
 	}
+	at("begin", v.Begin)
 	at("written", v.Written)
 	at("newest", v.Newest)
 	if v.Memory > 0 {

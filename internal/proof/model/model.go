@@ -59,6 +59,10 @@ func Call(script *sluice.Script, store Store, now int64, keys, args []string) Ou
 		return tokenBucketSet(c)
 	case "gcra":
 		return gcra(c)
+	case "quota":
+		return quota(c)
+	case "quota_return":
+		return quotaReturn(c)
 	case "concurrency":
 		return concurrency(c)
 	case "concurrency_release":

@@ -11,41 +11,46 @@ import (
 // Bucket is the state of a gcra.
 type Bucket = layout.Bucket
 
-// bucketProbe reads a gcra. The first round reads at most one byte more than a bucket has, because the key may hold
-// something large. The second round uses the script's command, for users who have only that right.
-type bucketProbe struct {
-	start *redis.StringCmd
-	whole *redis.StringCmd
+// stringProbe reads a gcra or a quota. The first round reads at most one byte more than either has, because the key may
+// hold something large. The second round uses the script's command, for users who have only that right.
+type stringProbe struct {
+	longest int64
+	parse   func(s *Summary, text string)
+	start   *redis.StringCmd
+	whole   *redis.StringCmd
 }
 
-func (p *bucketProbe) ask(ctx context.Context, pipe redis.Pipeliner, key string) {
-	p.start = pipe.GetRange(ctx, key, 0, layout.LongBucket)
+func (p *stringProbe) ask(ctx context.Context, pipe redis.Pipeliner, key string) {
+	p.start = pipe.GetRange(ctx, key, 0, p.longest)
 }
 
-func (p *bucketProbe) read(s *Summary) bool {
+func (p *stringProbe) read(s *Summary) bool {
 	if s.failed(p.start) {
 		return s.Err != nil
 	}
-	s.readBucket(p.start.Val())
+	p.take(s, p.start)
 	return false
 }
 
-func (p *bucketProbe) askMore(ctx context.Context, pipe redis.Pipeliner, key string) {
+func (p *stringProbe) askMore(ctx context.Context, pipe redis.Pipeliner, key string) {
 	p.whole = pipe.Get(ctx, key)
 }
 
-func (p *bucketProbe) readMore(s *Summary) {
+func (p *stringProbe) readMore(s *Summary) {
 	s.Err = nil
 	if !s.failed(p.whole) {
-		s.readBucket(p.whole.Val())
+		p.take(s, p.whole)
+	}
+}
+
+func (p *stringProbe) take(s *Summary, text *redis.StringCmd) {
+	if text.Val() != "" {
+		s.Exists = true
+		p.parse(s, text.Val())
 	}
 }
 
 func (s *Summary) readBucket(text string) {
-	if text == "" {
-		return
-	}
-	s.Exists = true
 	bucket, ok := layout.ParseBucket(text)
 	if !ok {
 		s.damaged("it holds %s, want the %d or %d bytes of a bucket", layout.ShortQuote(text),

@@ -22,12 +22,13 @@ type Summary struct {
 
 	Permits        int64 // stored permits: granted and not yet removed; of cc1 the slots that are held
 	Entries        int64 // entries of the list or sorted set, slices of the ring
-	Oldest, Newest int64 // times of the first and the last permit; unknown for gcra1 and cc1
+	Oldest, Newest int64 // times of the first and the last permit; unknown for gcra1, cc1 and qt1
 
 	Ring   *Ring   // of sr1
 	Bucket *Bucket // of gcra1
 	Config *Config // of tb1 without a part
 	Slots  *Slots  // of cc1
+	Quota  *Quota  // of qt1
 
 	// Damage says why a script would refuse the state; "" if it would accept it. It is the error
 	// of a reply (WRONGTYPE), or what is stored and what is wanted.
@@ -76,9 +77,11 @@ func probeOf(key Key) probe {
 		}
 		return nil
 	case "gcra1":
-		return &bucketProbe{}
+		return &stringProbe{longest: layout.LongBucket, parse: (*Summary).readBucket}
 	case "cc1":
 		return &slotsProbe{}
+	case "qt1":
+		return &stringProbe{longest: longestQuota, parse: (*Summary).readQuota}
 	}
 	switch {
 	case key.IsConfig():
