@@ -45,7 +45,7 @@ func (l *Loader) warn(ctx context.Context, message string, script *sluice.Script
 // slotLost logs that a slot of a limiter was lost. No caller waits: a panic of the handler is logged.
 func (l *Loader) slotLost(ctx context.Context, lost *SlotLostError) {
 	returned := false
-	defer func() { l.log.Panicked(wire.Caught(returned, recover())) }()
+	defer func() { wire.Caught(returned, recover()).Log(l.log) }()
 	why := lost.Err
 	if state, ok := errors.AsType[*StateError](why); ok {
 		why = errors.New(state.Code + " " + state.Text) // without the keys
