@@ -25,6 +25,7 @@ type settings struct {
 	redis        dial.Flags
 	passwordFile string
 	embedded     bool
+	breaker      bool
 	prefix       string
 	fail         string
 	timeout      time.Duration // of calls by gRPC and JSON
@@ -58,6 +59,7 @@ func (a app) parseServe(args []string) (s settings, err error) {
 	flags.BoolVar(&s.embedded, "embedded", false, "")
 	flags.StringVar(&s.prefix, "prefix", "sluice", "")
 	flags.StringVar(&s.fail, "fail", "closed", "")
+	flags.BoolVar(&s.breaker, "breaker", true, "")
 	flags.DurationVar(&s.timeout, "timeout", 15*time.Millisecond, "")
 	flags.DurationVar(&s.authTimeout, "auth-timeout", 250*time.Millisecond, "")
 	flags.StringVar(&s.cert, "tls-cert", "", "")

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/http"
 	"strings"
 	"sync"
@@ -39,6 +40,7 @@ type metrics struct {
 	redisUp   metric.Int64Gauge
 	redisDown metric.Float64Gauge
 	hashes    atomic.Pointer[hashes] // of the files that are applied
+	loaders   atomic.Pointer[[]*loader.Loader]
 
 	sets    sync.Map // labels -> metric.MeasurementOption: they are the same in most calls
 	setSize atomic.Int64
@@ -110,6 +112,10 @@ func (m *metrics) instruments(meter metric.Meter) (err error) {
 	}
 	if _, err = meter.Int64ObservableGauge("sluiced.file.info", metric.WithInt64Callback(m.observeFiles),
 		metric.WithDescription("The files that are applied, and the beginnings of their SHA-256, as labels.")); err != nil {
+		return err
+	}
+	if _, err = meter.Int64ObservableGauge("sluiced.redis.breakers.open", metric.WithInt64Callback(m.observeBreakers),
+		metric.WithDescription("Nodes of Redis that no calls are sent to, because they answer nobody.")); err != nil {
 		return err
 	}
 	info, err := meter.Int64Gauge("sluiced.build.info", metric.WithDescription("The version, as a label."))
@@ -226,6 +232,18 @@ func (m *metrics) observeFiles(_ context.Context, o metric.Int64Observer) error 
 			o.Observe(1, metric.WithAttributes(attribute.String("file", path), attribute.String("hash", hash)))
 		}
 	}
+	return nil
+}
+
+// observeBreakers tells how many nodes are not asked.
+func (m *metrics) observeBreakers(_ context.Context, o metric.Int64Observer) error {
+	nodes := map[string]time.Duration{}
+	if loaders := m.loaders.Load(); loaders != nil {
+		for _, l := range *loaders {
+			maps.Copy(nodes, l.OpenBreakers())
+		}
+	}
+	o.Observe(int64(len(nodes)))
 	return nil
 }
 

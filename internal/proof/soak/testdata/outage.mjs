@@ -1,0 +1,38 @@
+// 50 callers without a pause: outage.mjs CLIENT SLUICE PORT with|without, where CLIENT is the folder of node-redis and
+// SLUICE that of our package. Each line of stdin is answered with what there was since the last one: calls, the p99 in
+// us, calls that a breaker refused, and when Redis last did not decide, in ms.
+import { createRequire } from 'node:module';
+import readline from 'node:readline';
+
+const [client, sluice, port, breaker] = process.argv.slice(2);
+const require = createRequire(import.meta.url);
+const { Limits } = require(sluice);
+const { createClient, Redis } = require(client);
+const url = `redis://127.0.0.1:${port}`;
+const redis = createClient ? createClient({ url }) : new Redis(url, { autoResendUnfulfilledCommands: false });
+redis.on('error', () => {});
+if (createClient) await redis.connect();
+const limits = new Limits(redis, { onFailure: 'open', ...(breaker === 'without' && { breaker: false }) });
+const limiter = limits.gcra('x', { permits: 1e6, window: '1s' });
+let [took, refused, last] = [[], 0, 0];
+
+async function callForEver(subject) {
+  for (;;) {
+    const since = performance.now();
+    const { degraded, cause } = await limiter.allow(subject);
+    took.push(performance.now() - since);
+    if (degraded) {
+      if (String(cause).includes('breaker is open')) refused++;
+      last = Date.now();
+    }
+    if (took.length % 50 === 0) await new Promise(setImmediate); // a server has other work as well
+  }
+}
+
+for (let i = 0; i < 50; i++) callForEver(String(i));
+for await (const _ of readline.createInterface({ input: process.stdin })) {
+  const times = Float64Array.from(took).sort();
+  console.log(times.length, Math.round((times[Math.floor(times.length * 0.99)] ?? 0) * 1e3), refused, last);
+  [took, refused] = [[], 0];
+}
+process.exit();

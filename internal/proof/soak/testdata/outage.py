@@ -1,0 +1,43 @@
+"""Callers without a pause: outage.py threads|asyncio PORT with|without. Each line of stdin is answered with what there
+was since the last one: calls, the p99 in us, calls that a breaker refused, and when Redis last did not decide, in ms."""
+
+import asyncio, sys, threading, time
+from datetime import timedelta
+
+import redis, redis.asyncio
+from sluice_redis import Breaker, Limits, aio
+
+kind, port, breaker = sys.argv[1], int(sys.argv[2]), Breaker() if sys.argv[3] == "with" else None
+options = {"on_failure": "open", "breaker": breaker}
+took, refused, last = [], 0, 0
+
+def count(since, decision):
+    global refused, last
+    took.append(time.perf_counter() - since)
+    if decision.degraded:
+        refused += "breaker is open" in str(decision.cause)
+        last = time.time()
+
+def call_for_ever(limiter, subject):
+    while True:
+        since = time.perf_counter()
+        count(since, limiter.allow(subject))
+
+async def call_in_tasks():
+    limiter = aio.Limits(redis.asyncio.Redis(port=port), **options).gcra("x", 10**6, timedelta(seconds=1))
+    async def calls(subject):
+        while True:
+            since = time.perf_counter()
+            count(since, await limiter.allow(subject))
+            await asyncio.sleep(0)
+    await asyncio.gather(*(calls(str(i)) for i in range(8)))
+
+if kind == "threads":
+    limiter = Limits(redis.Redis(port=port), **options).gcra("x", 10**6, timedelta(seconds=1))
+    for i in range(8):
+        threading.Thread(target=call_for_ever, args=(limiter, str(i)), daemon=True).start()
+else:
+    threading.Thread(target=asyncio.run, args=(call_in_tasks(),), daemon=True).start()
+for _ in sys.stdin:
+    (took, times), (refused, calls_refused) = ([], sorted(took)), (0, refused)
+    print(len(times), int(times[len(times) * 99 // 100] * 1e6) if times else 0, calls_refused, int(last * 1e3), flush=True)
