@@ -92,7 +92,7 @@ audit-ahead: server ## Aheads at their worst for 40 s each, or for AUDIT; then w
 	go test -tags ahead_faults ./loader -run '^TestServerAheadAuditNeedsItsRule$$' -v -count=1
 
 audit-outage: server ## what callers notice when Redis freezes or dies, with and without a breaker; and blips
-	go test ./internal/proof/soak -run '^TestServer(Outage|Blips)$$' -v -count=1 -chaos=full
+	go test ./internal/proof/soak -run '^TestServer(Outage|Blips|FailoverIsABlip)$$' -v -count=1 -chaos=full
 
 attack-serve: server ## attacks on sluiced, a million new values among them: memory, and what other callers wait
 	cd cmd/sluiced && go test -run '^TestServerAttack$$' -v -count=1 -attack=5s -keys=1000000

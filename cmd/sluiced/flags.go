@@ -215,5 +215,9 @@ func (a app) client(s settings) (redis.UniversalClient, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	return t.Client(), t.String(), nil
+	rdb := t.Client()
+	if single, ok := rdb.(*redis.Client); ok {
+		single.AddHook(loader.Redial(single))
+	}
+	return rdb, t.String(), nil
 }

@@ -123,3 +123,25 @@ func TestServerBlips(t *testing.T) {
 		t.Errorf("%d calls were not sent", n)
 	}
 }
+
+// TestServerFailoverIsABlip has a master and its replica change places, which answers all callers within their time.
+func TestServerFailoverIsABlip(t *testing.T) {
+	s, ctx := redistest.StartSentinels(t, 5*time.Second), context.Background()
+	rdb := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: s.Name, SentinelAddrs: s.Addrs})
+	t.Cleanup(func() { _ = rdb.Close() })
+	sentinel := redis.NewSentinelClient(&redis.Options{Addr: s.Addrs[0]})
+	t.Cleanup(func() { _ = sentinel.Close() })
+	l := startLoad(16, askLimiter(loader.New(rdb).GCRA("x", loader.PerSecond(1_000_000))))
+	defer l.stop()
+	for range byExtent(1, 20) {
+		from, to := s.Master, s.Replica
+		redistest.Await(t, "a failover begins", func() bool { return sentinel.Failover(ctx, s.Name).Err() == nil })
+		redistest.Await(t, "the replica is the master", func() bool { return s.MasterIs(to.Addr) })
+		redistest.AwaitReplica(t, from.Client(t))
+		s.Master, s.Replica = to, from
+	}
+	t.Logf("%-24s failed %d, because a breaker was open %d", "a failover", l.degraded.Load(), l.refused.Load())
+	if n := l.refused.Load(); n > 0 {
+		t.Errorf("%d calls were not sent", n)
+	}
+}
