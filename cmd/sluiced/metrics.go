@@ -115,7 +115,7 @@ func (m *metrics) instruments(meter metric.Meter) (err error) {
 		return err
 	}
 	if _, err = meter.Int64ObservableGauge("sluiced.redis.breakers.open", metric.WithInt64Callback(m.observeBreakers),
-		metric.WithDescription("Nodes of Redis that no calls are sent to, because they answer nobody.")); err != nil {
+		metric.WithDescription("Nodes of Redis that no calls are sent to, because they have answered nobody.")); err != nil {
 		return err
 	}
 	info, err := meter.Int64Gauge("sluiced.build.info", metric.WithDescription("The version, as a label."))

@@ -124,7 +124,7 @@ test('a cluster', async (t) => {
     }
     let open;
     for (const end = Date.now() + 5000; !open && Date.now() < end; ) {
-      await hasty.peek(waits).catch(({ message }) => (open = /breaker is open: Redis has not answered for \d+ ms; /.test(message)));
+      await hasty.peek(waits).catch(({ message }) => (open = /is open: Redis has not answered for \d+ ms; /.test(message)));
     }
     const answered = await Promise.allSettled(others.map((subject) => hasty.peek(subject)));
     down.child.kill('SIGCONT');

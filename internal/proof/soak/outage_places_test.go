@@ -31,10 +31,10 @@ import (
 
 // noted is what callers have noticed since it was last asked.
 type noted struct {
-	calls, refused int64 // refused: by a breaker
-	p99            time.Duration
-	degraded       time.Time // when Redis last did not decide
-	goroutines     int
+	calls, degraded, refused int64 // degraded: not decided by Redis; refused: by a breaker
+	p99                      time.Duration
+	lastDegraded             time.Time
+	goroutines               int
 }
 
 // startCallers starts callers in a place, whose limiters grant without Redis, and returns what tells what they notice.
@@ -94,8 +94,8 @@ func (l *load) count(cause error, took time.Duration) {
 
 // note returns what there was since the last time.
 func (l *load) note() noted {
-	n := noted{calls: l.calls.Swap(0), refused: l.refused.Swap(0), degraded: time.Unix(0, l.lastDegraded.Load()),
-		goroutines: runtime.NumGoroutine()}
+	n := noted{calls: l.calls.Swap(0), degraded: l.degraded.Swap(0), refused: l.refused.Swap(0),
+		lastDegraded: time.Unix(0, l.lastDegraded.Load()), goroutines: runtime.NumGoroutine()}
 	slower := n.calls / 100
 	for i := len(l.took) - 1; i >= 0; i-- {
 		if slower -= l.took[i].Swap(0); slower < 0 && n.p99 == 0 {
@@ -190,11 +190,11 @@ func startProgram(t *testing.T, env string, program string, args ...string) func
 	return func() (n noted) {
 		_, err := fmt.Fprintln(in)
 		must(t, err)
-		var p99, degraded int64
-		if _, err := fmt.Fscanln(answers, &n.calls, &p99, &n.refused, &degraded); err != nil {
+		var p99, last int64
+		if _, err := fmt.Fscanln(answers, &n.calls, &p99, &n.degraded, &n.refused, &last); err != nil {
 			t.Fatalf("%s: %v", program, err)
 		}
-		n.p99, n.degraded = time.Duration(p99)*time.Microsecond, time.UnixMilli(degraded)
+		n.p99, n.lastDegraded = time.Duration(p99)*time.Microsecond, time.UnixMilli(last)
 		return n
 	}
 }

@@ -1,6 +1,6 @@
 // 50 callers without a pause: outage.mjs CLIENT SLUICE PORT with|without, where CLIENT is the folder of node-redis and
-// SLUICE that of our package. Each line of stdin is answered with what there was since the last one: calls, the p99 in
-// us, calls that a breaker refused, and when Redis last did not decide, in ms.
+// SLUICE that of our package. Each line of stdin is answered with what there was since the last one: calls, p99 in us,
+// those Redis did not decide, those a breaker refused, when the last such, in ms.
 import { createRequire } from 'node:module';
 import readline from 'node:readline';
 
@@ -14,7 +14,7 @@ redis.on('error', () => {});
 if (createClient) await redis.connect();
 const limits = new Limits(redis, { onFailure: 'open', ...(breaker === 'without' && { breaker: false }) });
 const limiter = limits.gcra('x', { permits: 1e6, window: '1s' });
-let [took, refused, last] = [[], 0, 0];
+let [took, undecided, refused, last] = [[], 0, 0, 0];
 
 async function callForEver(subject) {
   for (;;) {
@@ -22,6 +22,7 @@ async function callForEver(subject) {
     const { degraded, cause } = await limiter.allow(subject);
     took.push(performance.now() - since);
     if (degraded) {
+      undecided++;
       if (String(cause).includes('breaker is open')) refused++;
       last = Date.now();
     }
@@ -32,7 +33,7 @@ async function callForEver(subject) {
 for (let i = 0; i < 50; i++) callForEver(String(i));
 for await (const _ of readline.createInterface({ input: process.stdin })) {
   const times = Float64Array.from(took).sort();
-  console.log(times.length, Math.round((times[Math.floor(times.length * 0.99)] ?? 0) * 1e3), refused, last);
-  [took, refused] = [[], 0];
+  console.log(times.length, Math.round((times[Math.floor(times.length * 0.99)] ?? 0) * 1e3), undecided, refused, last);
+  [took, undecided, refused] = [[], 0, 0];
 }
 process.exit();

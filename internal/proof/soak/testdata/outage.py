@@ -1,5 +1,5 @@
-"""Callers without a pause: outage.py threads|asyncio PORT with|without. Each line of stdin is answered with what there
-was since the last one: calls, the p99 in us, calls that a breaker refused, and when Redis last did not decide, in ms."""
+"""8 callers without a pause: outage.py threads|asyncio PORT with|without. Each line of stdin is answered with what there
+was since the last one: calls, p99 in us, those Redis did not decide, those a breaker refused, when the last such, in ms."""
 
 import asyncio, sys, threading, time
 from datetime import timedelta
@@ -9,14 +9,14 @@ from sluice_redis import Breaker, Limits, aio
 
 kind, port, breaker = sys.argv[1], int(sys.argv[2]), Breaker() if sys.argv[3] == "with" else None
 options = {"on_failure": "open", "breaker": breaker}
-took, refused, last = [], 0, 0
+took, degraded, refused, last = [], 0, 0, 0
 
 def count(since, decision):
-    global refused, last
+    global degraded, refused, last
     took.append(time.perf_counter() - since)
     if decision.degraded:
+        degraded, last = degraded + 1, time.time()
         refused += "breaker is open" in str(decision.cause)
-        last = time.time()
 
 def call_for_ever(limiter, subject):
     while True:
@@ -39,5 +39,7 @@ if kind == "threads":
 else:
     threading.Thread(target=asyncio.run, args=(call_in_tasks(),), daemon=True).start()
 for _ in sys.stdin:
-    (took, times), (refused, calls_refused) = ([], sorted(took)), (0, refused)
-    print(len(times), int(times[len(times) * 99 // 100] * 1e6) if times else 0, calls_refused, int(last * 1e3), flush=True)
+    took, times = [], sorted(took)
+    p99 = int(times[len(times) * 99 // 100] * 1e6) if times else 0
+    print(len(times), p99, degraded, refused, int(last * 1e3), flush=True)
+    degraded = refused = 0
