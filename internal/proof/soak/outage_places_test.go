@@ -203,7 +203,7 @@ func startPython(kind string) startCallers {
 	return func(t *testing.T, server *redistest.Server, breaker string) func() noted {
 		python := exampletest.Interpreter(t, "Debian: apt-get install python3-redis",
 			[]string{"python3", "/usr/bin/python3"}, "-c", "import redis")
-		return startProgram(t, "PYTHONPATH=../../../clients/python/src", python, "testdata/outage.py", kind,
+		return startProgram(t, "PYTHONPATH=../../../clients/python/src", python, "-B", "testdata/outage.py", kind,
 			portOf(server), breaker)
 	}
 }
