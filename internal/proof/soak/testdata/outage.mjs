@@ -1,4 +1,4 @@
-// 50 callers without a pause: outage.mjs CLIENT SLUICE PORT with|without, where CLIENT is the folder of node-redis and
+// 50 callers without a pause: outage.mjs CLIENT SLUICE PORT with|without, where CLIENT is the folder of a client and
 // SLUICE that of our package. Each line of stdin is answered with what there was since the last one: calls, p99 in us,
 // those Redis did not decide, those a breaker refused, when the last such, in ms.
 import { createRequire } from 'node:module';
@@ -9,9 +9,9 @@ const require = createRequire(import.meta.url);
 const { Limits } = require(sluice);
 const { createClient, Redis } = require(client);
 const url = `redis://127.0.0.1:${port}`;
-const redis = createClient ? createClient({ url }) : new Redis(url, { autoResendUnfulfilledCommands: false });
+const redis = Redis ? new Redis(url, { autoResendUnfulfilledCommands: false }) : createClient({ url });
 redis.on('error', () => {});
-if (createClient) await redis.connect();
+if (!Redis) await redis.connect();
 const limits = new Limits(redis, { onFailure: 'open', ...(breaker === 'without' && { breaker: false }) });
 const limiter = limits.gcra('x', { permits: 1e6, window: '1s' });
 let [took, undecided, refused, last] = [[], 0, 0, 0];
