@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all cover mutate fuzz soak-model chaos attack vectors bench
-.PHONY: audit-ahead audit-outage attack-serve load serve envoy proxies playground test-playground
+.PHONY: demo-outage audit-ahead audit-outage attack-serve load serve envoy proxies playground test-playground
 .PHONY: clients clients-callers clients-python clients-node clients-bench
 .PHONY: generate lock api tidy lint server release tags test-release clean
 
@@ -91,8 +91,12 @@ audit-ahead: server ## Aheads at their worst for 40 s each, or for AUDIT; then w
 	go test ./loader -run '^TestServerAheadAudit' -v -count=1 -ahead-audit=$(AUDIT)
 	go test -tags ahead_faults ./loader -run '^TestServerAheadAuditNeedsItsRule$$' -v -count=1
 
-audit-outage: server ## what callers notice when Redis freezes or dies, with and without a breaker; and blips
-	go test ./internal/proof/soak -run '^TestServer(Outage|Blips)$$' -v -count=1 -chaos=full
+demo-outage: server ## requests before, in and after an outage of Redis, with a breaker and without (10 s)
+	@go run ./internal/proof/outagedemo
+
+audit-outage: server ## what callers in Go, Python, Node and behind nginx notice of an outage; and that of blips none does
+	@command -v nginx >/dev/null || { echo "make audit-outage: no nginx: install it with your package manager"; exit 1; }
+	go test ./internal/proof/soak -run '^TestServer(Outage|Blips|FailoverIsABlip)$$' -v -count=1 -chaos=full
 
 attack-serve: server ## attacks on sluiced, a million new values among them: memory, and what other callers wait
 	cd cmd/sluiced && go test -run '^TestServerAttack$$' -v -count=1 -attack=5s -keys=1000000

@@ -175,7 +175,7 @@ func TestLogOfACallerWhoLeft(t *testing.T) {
 	logged(t, lines)
 }
 
-// TestLogOfBreaker has a server fail twice and then answer: two lines.
+// TestLogOfBreaker has a server fail twice and then answer: two lines, and OpenBreakers has it meanwhile.
 func TestLogOfBreaker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		logger, lines := newLog()
@@ -194,11 +194,17 @@ func TestLogOfBreaker(t *testing.T) {
 			!strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
+		if open := limits.OpenBreakers(); len(open) != 1 || open["nowhere:0"] < time.Second {
+			t.Errorf("open breakers: %v", open)
+		}
 		allow()
 		answer = serverError("WRONGTYPE log") // it answers
 		time.Sleep(2 * time.Minute)
 		allow()
 		allow()
+		if open := limits.OpenBreakers(); len(open) != 0 {
+			t.Errorf("open breakers when it answers: %v", open)
+		}
 		text := regexp.MustCompile(`[\d.]+s `).ReplaceAllString(lines.String(), "1s ") // pauses are random
 		const want = `level=WARN msg="breaker open" node=nowhere:0 silent=1s error=LOADING
 level=INFO msg="breaker closed" node=nowhere:0 silent=2m`

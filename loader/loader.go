@@ -226,6 +226,15 @@ func (l *Loader) Preload(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
+// OpenBreakers returns the servers that are not asked, because they answer nobody, and for how long each has been
+// silent: see Breaker. It sends nothing, so a server is in it until a call is answered.
+func (l *Loader) OpenBreakers() map[string]time.Duration {
+	if l.err != nil {
+		return nil
+	}
+	return l.client.OpenBreakers()
+}
+
 // newID returns 22 characters, of 128 random bits.
 func newID() string {
 	var bits [16]byte

@@ -27,6 +27,7 @@ type settings struct {
 	redis        dial.Flags
 	passwordFile string
 	embedded     bool
+	breaker      bool
 	prefix       string
 	fail         string
 	timeout      time.Duration // of calls by gRPC and JSON
@@ -61,6 +62,7 @@ func (a app) parseServe(args []string) (s settings, err error) {
 	flags.BoolVar(&s.embedded, "embedded", false, "")
 	flags.StringVar(&s.prefix, "prefix", "sluice", "")
 	flags.StringVar(&s.fail, "fail", "closed", "")
+	flags.BoolVar(&s.breaker, "breaker", true, "")
 	flags.DurationVar(&s.timeout, "timeout", 15*time.Millisecond, "")
 	flags.DurationVar(&s.authTimeout, "auth-timeout", 250*time.Millisecond, "")
 	flags.StringVar(&s.cert, "tls-cert", "", "")
@@ -253,5 +255,9 @@ func (a app) client(s settings) (redis.UniversalClient, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	return t.Client(), t.String(), nil
+	rdb := t.Client()
+	if single, ok := rdb.(*redis.Client); ok {
+		single.AddHook(loader.Redial(single))
+	}
+	return rdb, t.String(), nil
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"net/http"
 	"strings"
 	"sync"
@@ -45,6 +46,7 @@ type metrics struct {
 	limits    atomic.Pointer[map[limitKey]limitInForce]
 
 	refusedMost, nearLimit subjects
+	loaders                atomic.Pointer[[]*loader.Loader]
 
 	sets    sync.Map // labels -> metric.MeasurementOption: they are the same in most calls
 	setSize atomic.Int64
@@ -79,7 +81,7 @@ func newMetrics() (*metrics, error) {
 }
 
 func (m *metrics) instruments(meter metric.Meter) error {
-	var errs [11]error
+	var errs [12]error
 	is := metric.WithDescription
 	m.decisions, errs[0] = meter.Int64Counter("sluiced.decisions", is("Decisions by domain, limit and outcome."))
 	m.duration, errs[1] = meter.Float64Histogram("sluiced.call.duration", metric.WithUnit("s"),
@@ -99,11 +101,14 @@ func (m *metrics) instruments(meter metric.Meter) error {
 		is("For how long Redis has not decided, 0 while it does."))
 	_, errs[9] = meter.Int64ObservableGauge("sluiced.file.info", metric.WithInt64Callback(m.observeFiles),
 		is("The files that are applied, and the beginnings of their SHA-256, as labels."))
+	_, errs[10] = meter.Int64ObservableGauge("sluiced.redis.breakers.open",
+		metric.WithInt64Callback(m.observeBreakers),
+		is("Nodes of Redis that no calls are sent to, because they have answered nobody."))
 	info, err := meter.Int64Gauge("sluiced.build.info", is("The version, as a label."))
 	if err == nil {
 		info.Record(context.Background(), 1, metric.WithAttributes(attribute.String("version", buildVersion())))
 	}
-	errs[10] = err
+	errs[11] = err
 	return errors.Join(errs[:]...)
 }
 
@@ -221,6 +226,18 @@ func (m *metrics) observeFiles(_ context.Context, o metric.Int64Observer) error 
 			o.Observe(1, metric.WithAttributes(attribute.String("file", path), attribute.String("hash", hash)))
 		}
 	}
+	return nil
+}
+
+// observeBreakers tells how many nodes are not asked.
+func (m *metrics) observeBreakers(_ context.Context, o metric.Int64Observer) error {
+	nodes := map[string]time.Duration{}
+	if loaders := m.loaders.Load(); loaders != nil {
+		for _, l := range *loaders {
+			maps.Copy(nodes, l.OpenBreakers())
+		}
+	}
+	o.Observe(int64(len(nodes)))
 	return nil
 }
 

@@ -146,14 +146,19 @@ func (s *server) newLimits() {
 	headers, _ := s.headerSet() // checked before
 	fail, _ := s.failOption()
 	newLoader := func(timeout time.Duration) *loader.Loader {
-		return loader.New(s.rdb, loader.Prefix(s.prefix), loader.Observe(s.metrics.observer),
-			loader.Timeout(timeout), loader.Logger(s.log))
+		opts := []loader.Option{loader.Prefix(s.prefix), loader.Observe(s.metrics.observer), loader.Timeout(timeout),
+			loader.Logger(s.log)}
+		if !s.breaker {
+			opts = append(opts, loader.WithoutBreaker())
+		}
+		return loader.New(s.rdb, opts...)
 	}
 	s.limits = &limits{
 		loader: newLoader(timeoutOfRedis(s.timeout)), authLoader: newLoader(timeoutOfRedis(s.authTimeout)),
 		fail: fail, headers: headers, opts: []policy.Option{policy.Logger(s.log)}, metrics: s.metrics,
 		log: s.log,
 	}
+	s.metrics.loaders.Store(&[]*loader.Loader{s.limits.loader, s.limits.authLoader})
 }
 
 // listen starts the listeners.

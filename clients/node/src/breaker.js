@@ -46,4 +46,28 @@ class Breaker {
   }
 }
 
-module.exports = { Breaker };
+/** The breakers of the nodes that a connection leads to. */
+class Breakers {
+  constructor(options, connection) {
+    Object.assign(this, { options, connection, nodes: new Map() });
+  }
+
+  /** Returns the breaker of the node of a key. */
+  of(key) {
+    const node = this.connection.isCluster ? this.connection.nodeOf(slotOf(key)) : undefined;
+    if (!this.nodes.has(node)) this.nodes.set(node, new Breaker(this.options));
+    return this.nodes.get(node);
+  }
+}
+
+/** The slot of a key, all of which have a hash tag: CRC-16/XMODEM, as the specification of Redis Cluster has it. */
+function slotOf(key) {
+  let crc = 0;
+  for (const byte of Buffer.from(key.slice(key.indexOf('{') + 1, key.indexOf('}')))) {
+    crc ^= byte << 8;
+    for (let bit = 0; bit < 8; bit++) crc = crc & 0x8000 ? (crc << 1) ^ 0x1021 : crc << 1;
+  }
+  return crc & 0x3fff;
+}
+
+module.exports = { Breakers };

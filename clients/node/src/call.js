@@ -1,5 +1,6 @@
 'use strict';
 
+const { Breakers } = require('./breaker');
 const { connect, Unsent } = require('./connection');
 const { Deadline, TimedOut } = require('./deadline');
 const errors = require('./errors');
@@ -24,7 +25,7 @@ const refused = /^(?:OOM|NOPERM|MISCONF|.*(?:can't run this command|unknown (?:r
 class Caller {
   constructor(client, preloaded, breaker) {
     this.connection = connect(client);
-    this.breaker = breaker;
+    this.breakers = breaker && new Breakers(breaker, this.connection);
     this.preloaded = preloaded;
     this.loads = new Map();
   }
@@ -40,12 +41,13 @@ class Caller {
     const call = new Call(this, script, keys, { repeats, peeks });
     const words = ['EVALSHA', script.sha1, String(keys.length), ...keys, ...args];
     signal?.throwIfAborted();
-    this.breaker?.admit(timeout);
+    const breaker = this.breakers?.of(keys[0]);
+    breaker?.admit(timeout);
     try {
       return await this.bounded(timeout, signal, async (end) => (await call.run(words, end)).map(Number));
     } finally {
-      if (signal?.aborted) this.breaker?.leave();
-      else this.breaker?.report(call.failure);
+      if (signal?.aborted) breaker?.leave();
+      else breaker?.report(call.failure);
     }
   }
 

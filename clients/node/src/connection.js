@@ -12,6 +12,7 @@ class Unsent extends Error {}
  * Returns what sends commands through a client, without repeating them:
  *
  *     send(words, key, signal)  sends a command to the node of the key
+ *     nodeOf(slot)              the address of a cluster's node, as far as it is known
  *     load(source, signal)      SCRIPT LOAD on every master
  */
 function connect(client) {
@@ -31,6 +32,8 @@ const refused = (want) => new ArgumentError(`client: ${want}`, { argument: 'clie
 
 const longestSilence = 1000; // milliseconds without a reply, or of LOADING, until a duplicate is opened
 const idle = 10; // milliseconds without a reply: the server may have closed the connection
+const longestUnready = 250; // milliseconds without a connection, until a duplicate is opened
+const reconnect = () => 50; // milliseconds after which a duplicate tries again: clients pause for up to 2 s
 const [minBackOff, maxBackOff] = [1000, 60e3]; // milliseconds until the next duplicate
 const closeAfter = 1000; // milliseconds, for the replies that are on their way
 
@@ -43,6 +46,7 @@ class Connection {
   constructor(client) {
     Object.assign(this, { client, deadlines: new Deadlines(), duplicate: undefined, failure: '' });
     Object.assign(this, { backOff: minBackOff, nextDuplicate: 0, lastReply: -Infinity, isMisled: false });
+    this.readyAt = performance.now(); // when it was looked at
     client.on?.('ready', () => this.heard(Object.assign(this, { isMisled: false, failure: '' })));
     client.on?.('end', () => this.use(undefined));
     client.on?.(errorMonitor, (error) => (this.failure = textOf(error))); // it is no listener to 'error'
@@ -89,7 +93,9 @@ class Connection {
     if (this.duplicate?.isEnded()) this.use(undefined);
     const { silent, timedOut } = this.deadlines;
     const isSilent = timedOut && silent >= longestSilence && (this.duplicate || this.isReady());
-    if (isSilent && !this.isCluster) this.open();
+    if (this.isReady()) this.readyAt = performance.now();
+    const isUnready = !this.duplicate && !this.isEnded() && performance.now() - this.readyAt >= longestUnready;
+    if ((isSilent || isUnready) && !this.isCluster) this.open();
     return this.duplicate ?? this;
   }
 
@@ -99,7 +105,7 @@ class Connection {
     if (now < this.nextDuplicate || !this.client.duplicate) return;
     this.nextDuplicate = now + this.backOff;
     this.backOff = Math.min(2 * this.backOff, maxBackOff);
-    const client = this.client.duplicate().on('error', () => {});
+    const client = (this.isCluster ? this.client.duplicate() : this.reconnecting()).on('error', () => {});
     const opened = Promise.resolve(client.connect()).catch(() => {}); // ioredis connects by itself
     if (this.isCluster) opened.then(() => this.use(new this.constructor(client)));
     else this.use(new this.constructor(client));
@@ -165,6 +171,14 @@ class NodeRedis extends Connection {
 
   isEnded() {
     return !this.client.isOpen;
+  }
+
+  reconnecting() {
+    return this.client.duplicate({ socket: { ...this.client.options?.socket, reconnectStrategy: reconnect } });
+  }
+
+  nodeOf(slot) {
+    return this.client.slots?.[slot]?.master?.address;
   }
 
   /** From version 5 on an abort drops what is not written yet. The signal of version 4 would say so of all commands. */
@@ -239,6 +253,14 @@ class IORedis extends Connection {
   async load(source, signal) {
     if (!this.isCluster) return this.send(['SCRIPT', 'LOAD', source], undefined, signal);
     return eachMaster(this.link().client.nodes('master'), (node) => node.call('SCRIPT', 'LOAD', source));
+  }
+
+  reconnecting() {
+    return this.client.duplicate({ retryStrategy: reconnect });
+  }
+
+  nodeOf(slot) {
+    return this.client.slots[slot]?.[0];
   }
 
   isReady() {

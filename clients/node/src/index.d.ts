@@ -29,7 +29,7 @@ export interface LimitsOptions {
   /**
    * When a server is not asked any more: if it has answered nobody for a whole timeout, while so many calls have failed
    * (default: 5). One call is sent, a pause after the last failure (default: "250ms", 1 ms to a day); as soon as one is
-   * answered, all are. In a cluster: if no node answers. false: it is always asked.
+   * answered, all are. Each node of a cluster has its own. false: it is always asked.
    */
   breaker?: { failures?: number; pause?: Duration } | false;
 }

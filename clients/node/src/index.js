@@ -1,7 +1,6 @@
 'use strict';
 
 const { all } = require('./all');
-const { Breaker } = require('./breaker');
 const { Caller } = require('./call');
 const { Budget } = require('./budget');
 const { Concurrency } = require('./concurrency');
@@ -47,12 +46,12 @@ class Limits {
   }
 }
 
-/** Returns a breaker with these options, or throws. */
+/** Returns the options of breakers, or throws. */
 function breakerOf(options) {
   checkOptions('Limits', 'breaker', options, ['failures', 'pause']);
   const { failures = 5, pause = 250 } = options;
   integer('Limits', 'failures', failures, 1, Infinity);
-  return new Breaker({ failures, pause: duration('Limits', 'pause', pause, 1e3, 86400e6) / 1e3 });
+  return { failures, pause: duration('Limits', 'pause', pause, 1e3, 86400e6) / 1e3 };
 }
 
 Limits.prototype.all = all;

@@ -122,8 +122,15 @@ test('a cluster', async (t) => {
     for (const end = Date.now() + 1500; !outcome && Date.now() < end; await pause(5)) {
       await Promise.allSettled(others.map((subject) => hasty.peek(subject)));
     }
+    let open;
+    for (const end = Date.now() + 5000; !open && Date.now() < end; ) {
+      await hasty.peek(waits).catch(({ message }) => (open = /is open: Redis has not answered for \d+ ms; /.test(message)));
+    }
+    const answered = await Promise.allSettled(others.map((subject) => hasty.peek(subject)));
     down.child.kill('SIGCONT');
     assert.equal(outcome?.name, 'OutcomeUnknownError');
+    assert.ok(open, 'the breaker of the node is open');
+    assert.ok(answered.every(({ status }) => status === 'fulfilled'), 'the other nodes are asked');
   });
 
   await t.test('a cluster client that sends a command again is refused', { skip: !isIORedis }, async () => {

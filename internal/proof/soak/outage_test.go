@@ -4,12 +4,8 @@ package soak
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"runtime"
-	"strconv"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -19,100 +15,67 @@ import (
 	"github.com/sluice-redis/sluice/loader"
 )
 
-// load is what callers ask without a pause, and how they are answered.
-type load struct {
-	calls, slow, degraded, refused atomic.Int64 // slow: longer than 1 ms; refused: by a breaker
-	lastDegraded                   atomic.Int64 // when, in ns
-	stop                           func()
-}
-
-// startLoad has callers ask a limiter until stop.
-func startLoad(callers int, limiter loader.Limiter) *load {
-	ctx, cancel := context.WithCancel(context.Background())
-	var all sync.WaitGroup
-	l := &load{}
-	l.stop = func() {
-		cancel()
-		all.Wait()
-	}
-	for i := range callers {
-		all.Go(func() {
-			for ctx.Err() == nil {
-				begun := time.Now()
-				d, err := limiter.Allow(context.Background(), strconv.Itoa(i))
-				l.count(time.Since(begun), d.Degraded || err != nil, errors.Join(d.Cause, err))
-			}
-		})
-	}
-	return l
-}
-
-func (l *load) count(took time.Duration, degraded bool, cause error) {
-	l.calls.Add(1)
-	if took > time.Millisecond {
-		l.slow.Add(1)
-	}
-	if degraded {
-		l.degraded.Add(1)
-		l.lastDegraded.Store(time.Now().UnixNano())
-	}
-	if errors.Is(cause, loader.ErrBreakerOpen) {
-		l.refused.Add(1)
-	}
-}
-
-// during returns how many calls a second there were while do ran, and which share of them was slow, in per cent.
-func (l *load) during(do func()) (rate, slow float64) {
-	calls, slows, begun := l.calls.Load(), l.slow.Load(), time.Now()
-	do()
-	n := float64(max(l.calls.Load()-calls, 1))
-	return n / time.Since(begun).Seconds(), 100 * float64(l.slow.Load()-slows) / n
-}
-
-// TestServerOutage freezes a server, and then kills it, under 50 callers whose limiter fails open. It prints what they
-// notice; -chaos=full has longer outages.
+// TestServerOutage freezes a server, and then kills it, under callers in each place whose limiters grant without it. It
+// prints what they notice; -chaos=full has longer outages, and callers without a breaker.
 func TestServerOutage(t *testing.T) {
-	lasts := time.Duration(byExtent(500, 4000)) * time.Millisecond
-	t.Logf("%26s %11s %13s %17s %23s %19s", "", "before", "in the outage", "calls above 1 ms", "Redis decides after",
-		"goroutines")
-	for how, opts := range map[string][]loader.Option{"with": nil, "without": {loader.WithoutBreaker()}} {
-		if how == "without" && !full() {
-			continue
-		}
-		server := redistest.Start(t)
-		rdb := redis.NewClient(&redis.Options{Addr: server.Addr})
-		t.Cleanup(func() { _ = rdb.Close() })
-		limiter := loader.New(rdb, opts...).GCRA("x", loader.PerSecond(1_000_000), loader.FailOpen())
-		for _, outage := range []struct {
-			name       string
-			begin, end func()
-		}{
-			{"frozen", func() { _ = syscall.Kill(server.PID, syscall.SIGSTOP) },
-				func() { _ = syscall.Kill(server.PID, syscall.SIGCONT) }},
-			{"gone", server.Kill, func() { server.Restart(t) }},
-		} {
-			l := startLoad(50, limiter)
-			time.Sleep(lasts / 4)
-			before, _ := l.during(func() { time.Sleep(lasts / 4) })
-			outage.begin()
-			time.Sleep(250 * time.Millisecond)
-			asked := l.refused.Load()
-			in, slow := l.during(func() { time.Sleep(lasts) })
-			goroutines := runtime.NumGoroutine()
-			if how == "with" && l.refused.Load() == asked {
-				t.Errorf("%s: every call was sent", outage.name)
-			}
-			outage.end()
-			back := time.Now().UnixNano()
-			redistest.Await(t, "decisions of Redis", func() bool {
-				degraded := l.degraded.Load()
-				time.Sleep(lasts / 4)
-				return l.degraded.Load() == degraded
+	breakers := []string{"with"}
+	if full() {
+		breakers = append(breakers, "without")
+	}
+	t.Logf("%-22s %-8s %-7s %10s %9s %10s %9s %9s %11s", "", "breaker", "Redis", "before", "p99", "in outage", "p99",
+		"back", "goroutines")
+	for _, place := range places {
+		for _, breaker := range breakers {
+			t.Run(place.name+" "+breaker, func(t *testing.T) {
+				server := redistest.Start(t)
+				note := place.start(t, server, breaker)
+				for _, outage := range []struct {
+					name       string
+					begin, end func()
+				}{
+					{"frozen", func() { _ = syscall.Kill(server.PID, syscall.SIGSTOP) },
+						func() { _ = syscall.Kill(server.PID, syscall.SIGCONT) }},
+					{"gone", server.Kill, func() { server.Restart(t) }},
+				} {
+					suffer(t, note, fmt.Sprintf("%-22s %-8s %-7s", place.name, breaker, outage.name), breaker == "with",
+						outage.begin, outage.end)
+				}
 			})
-			l.stop()
-			t.Logf("%-8s a breaker, %-7s %9.0f/s %11.0f/s %15.2f %% %20d ms %19d", how, outage.name, before, in, slow,
-				max(0, l.lastDegraded.Load()-back)/1e6, goroutines)
 		}
+	}
+}
+
+// suffer has an outage begin and end, and prints what was noted before, in and after it.
+func suffer(t *testing.T, note func() noted, name string, breaker bool, begin, end func()) {
+	t.Helper()
+	lasts := time.Duration(byExtent(500, 4000)) * time.Millisecond
+	decides := func() bool { // the long form wants it for a while, not only between two failures
+		time.Sleep(lasts / 4)
+		n := note()
+		return n.calls > n.degraded && (!full() || n.degraded == 0)
+	}
+	redistest.Await(t, "decisions of Redis", decides)
+	note()
+	time.Sleep(lasts / 2)
+	before := note()
+	begin()
+	redistest.Await(t, "a breaker opens", func() bool { return !breaker || note().refused > 0 })
+	time.Sleep(600 * time.Millisecond) // the first timeouts, of 100 and 250 ms, and what waits behind them
+	note()
+	time.Sleep(lasts)
+	in := note()
+	end()
+	back := time.Now()
+	redistest.Await(t, "decisions of Redis after an outage", decides)
+	after := note()
+	rate := func(n noted, in time.Duration) string { return fmt.Sprintf("%.0f/s", float64(n.calls)/in.Seconds()) }
+	t.Logf("%s %10s %9v %10s %9v %9v %11d", name, rate(before, lasts/2), before.p99, rate(in, lasts), in.p99,
+		max(0, after.lastDegraded.Sub(back)).Round(time.Millisecond), in.goroutines)
+	if breaker && in.refused < in.calls/2 {
+		t.Errorf("%s: %d of %d calls were not sent, want most", name, in.refused, in.calls)
+	}
+	if in.goroutines > 1000 {
+		t.Errorf("%s: %d goroutines, want 1000 or fewer", name, in.goroutines)
 	}
 }
 
@@ -131,7 +94,7 @@ func TestServerBlips(t *testing.T) {
 	limiter := loader.New(rdb).GCRA("x", loader.PerSecond(1_000_000), opts...)
 	const slowScript = `local from = redis.call('TIME') repeat local now = redis.call('TIME')
 		until (now[1] - from[1]) * 1000000 + now[2] - from[2] > 50000`
-	l := startLoad(16, limiter)
+	l := startLoad(16, askLimiter(limiter))
 	defer l.stop()
 	for name, blip := range map[string]func(){
 		"all connections are cut": func() { admin.ClientKillByFilter(ctx, "TYPE", "normal", "SKIPME", "yes") },
@@ -144,10 +107,7 @@ func TestServerBlips(t *testing.T) {
 		"2000 callers at once": func() {
 			var all sync.WaitGroup
 			for i := range 2000 {
-				all.Go(func() {
-					d, err := limiter.Allow(ctx, fmt.Sprint("burst", i))
-					l.count(0, d.Degraded || err != nil, errors.Join(d.Cause, err))
-				})
+				all.Go(func() { l.count(askLimiter(limiter)(i), 0) })
 			}
 			all.Wait()
 		},
@@ -160,6 +120,28 @@ func TestServerBlips(t *testing.T) {
 		t.Logf("%-24s degraded %3d, because a breaker was open %d", name, l.degraded.Load()-degraded,
 			l.refused.Load()-refused)
 	}
+	if n := l.refused.Load(); n > 0 {
+		t.Errorf("%d calls were not sent", n)
+	}
+}
+
+// TestServerFailoverIsABlip has a master and its replica change places, which answers all callers within their time.
+func TestServerFailoverIsABlip(t *testing.T) {
+	s, ctx := redistest.StartSentinels(t, 5*time.Second), context.Background()
+	rdb := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: s.Name, SentinelAddrs: s.Addrs})
+	t.Cleanup(func() { _ = rdb.Close() })
+	sentinel := redis.NewSentinelClient(&redis.Options{Addr: s.Addrs[0]})
+	t.Cleanup(func() { _ = sentinel.Close() })
+	l := startLoad(16, askLimiter(loader.New(rdb).GCRA("x", loader.PerSecond(1_000_000))))
+	defer l.stop()
+	for range byExtent(1, 20) {
+		from, to := s.Master, s.Replica
+		redistest.Await(t, "a failover begins", func() bool { return sentinel.Failover(ctx, s.Name).Err() == nil })
+		redistest.Await(t, "the replica is the master", func() bool { return s.MasterIs(to.Addr) })
+		redistest.AwaitReplica(t, from.Client(t))
+		s.Master, s.Replica = to, from
+	}
+	t.Logf("%-24s failed %d, because a breaker was open %d", "a failover", l.degraded.Load(), l.refused.Load())
 	if n := l.refused.Load(); n > 0 {
 		t.Errorf("%d calls were not sent", n)
 	}

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -142,6 +144,24 @@ func newBreakers(o BreakerOptions, rdb redis.UniversalClient, log *throttle.Log)
 
 func (b *breakers) newBreaker(node string) *breaker {
 	return &breaker{BreakerOptions: b.BreakerOptions, node: node, log: b.log}
+}
+
+// OpenBreakers returns the nodes that calls were not sent to since they last answered, and for how long each is silent.
+func (c *Client) OpenBreakers() map[string]time.Duration {
+	found := map[string]time.Duration{}
+	if c.breakers == nil {
+		return found
+	}
+	c.breakers.mu.RLock()
+	defer c.breakers.mu.RUnlock()
+	for _, b := range append(slices.Collect(maps.Values(c.breakers.nodes)), c.breakers.only) {
+		b.mu.Lock()
+		if b.refused {
+			found[b.node] = time.Since(b.silent)
+		}
+		b.mu.Unlock()
+	}
+	return found
 }
 
 // breakerOf returns the breaker of a node; nil stands for what a client hides.

@@ -28,14 +28,19 @@ class State:
         self.probing = False  # a call was sent although it is open
         self.why = ""  # the text of the last failure
 
+    def refuse(self, now: float, timeout: float) -> bool:
+        """Raises if no call is sent now. Otherwise it returns whether one is sent although the breaker is open."""
+        is_open = self.failures >= self.breaker.failures and now - self.silent >= timeout
+        if is_open and (self.probing or now - self.failed < self.breaker.pause):
+            silent = f"Redis has not answered for {now - self.silent:.3f} s"
+            raise UnavailableError(f"breaker is open: {silent}; the last failure: {self.why}")
+        return is_open
+
     def admit(self, timeout: float) -> None:
         """Counts a call that begins, or raises."""
         now = time.monotonic()
         with self.lock:
-            is_open = self.failures >= self.breaker.failures and now - self.silent >= timeout
-            if is_open and (self.probing or now - self.failed < self.breaker.pause):
-                silent = f"Redis has not answered for {now - self.silent:.3f} s"
-                raise UnavailableError(f"breaker is open: {silent}; the last failure: {self.why}")
+            is_open = self.refuse(now, timeout)
             if not self.in_flight and not self.failures:
                 self.silent = now
             self.in_flight += 1

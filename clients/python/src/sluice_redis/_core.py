@@ -166,6 +166,12 @@ class Caller:
         reply = yield from self.command(words, keys, timeout, repeatable, look, script, id, within)
         return [int(field) for field in reply]
 
+    def refuse(self, key: Key, timeout: float) -> None:
+        """Raises if the breaker of the key's node is open: before a call is made that threads would wait for."""
+        breaker = self.breakers.of(self.slots.get(key_slot(encode(key))) if self.nodes else None)
+        if breaker:
+            breaker.refuse(time.monotonic(), timeout)
+
     def command(
         self, words: Words, keys: Sequence[Key], timeout: float, repeatable: bool = True, look: bool = False,
         script: Optional[Script] = None, id: str = "", within: float = math.inf,

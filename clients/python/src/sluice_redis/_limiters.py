@@ -149,9 +149,10 @@ class Limiter:
                 return Decision(False, limit, wait=NEVER)
         if method != "peek":
             self._check_amount(method, n)
-        args = self.script.words({**self.values(), "permits": n, "max_wait": ahead, "id": id}, self.group())
         ask = self.setup.caller.call
         try:
+            self.setup.caller.refuse(keys[0], self.timeout)
+            args = self.script.words({**self.values(), "permits": n, "max_wait": ahead, "id": id}, self.group())
             reply = yield from ask(self.script, keys, args, self.timeout, self.has_ids, n == 0, id, within)
         except (UnavailableError, OutcomeUnknownError) as error:
             return self._fall_back(keys[0], n, ahead, id, error)

@@ -1,0 +1,227 @@
+//go:build unix
+
+package soak
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/sluice-redis/sluice/internal/proof/exampletest"
+	"github.com/sluice-redis/sluice/internal/proof/redistest"
+	"github.com/sluice-redis/sluice/loader"
+)
+
+// noted is what callers have noticed since it was last asked.
+type noted struct {
+	calls, degraded, refused int64 // degraded: not decided by Redis; refused: by a breaker
+	p99                      time.Duration
+	lastDegraded             time.Time
+	goroutines               int
+}
+
+// startCallers starts callers in a place, whose limiters grant without Redis, and returns what tells what they notice.
+// They end with the test.
+type startCallers func(t *testing.T, redis *redistest.Server, breaker string) func() noted
+
+var places = []struct {
+	name  string
+	start startCallers
+}{
+	{"Go, 50 goroutines", startLoader},
+	{"nginx, 50 connections", startNginx},
+	{"Python, 8 threads", startPython("threads")},
+	{"Python, 8 tasks", startPython("asyncio")},
+	{"Node, 50 callers", startNode},
+}
+
+// load counts what callers ask without a pause, and how they are answered.
+type load struct {
+	calls, degraded, refused atomic.Int64
+	lastDegraded             atomic.Int64         // when, in ns
+	took                     [50_000]atomic.Int64 // calls by their time, in units of 10 us
+	stop                     func()
+}
+
+// startLoad has callers ask until stop.
+func startLoad(callers int, ask func(caller int) (cause error)) *load {
+	ctx, cancel := context.WithCancel(context.Background())
+	var all sync.WaitGroup
+	l := &load{}
+	l.stop = func() {
+		cancel()
+		all.Wait()
+	}
+	for i := range callers {
+		all.Go(func() {
+			for ctx.Err() == nil {
+				begun := time.Now()
+				l.count(ask(i), time.Since(begun))
+			}
+		})
+	}
+	return l
+}
+
+func (l *load) count(cause error, took time.Duration) {
+	l.calls.Add(1)
+	l.took[min(int(took/(10*time.Microsecond)), len(l.took)-1)].Add(1)
+	if cause != nil {
+		l.degraded.Add(1)
+		l.lastDegraded.Store(time.Now().UnixNano())
+	}
+	if errors.Is(cause, loader.ErrBreakerOpen) {
+		l.refused.Add(1)
+	}
+}
+
+// note returns what there was since the last time.
+func (l *load) note() noted {
+	n := noted{calls: l.calls.Swap(0), degraded: l.degraded.Swap(0), refused: l.refused.Swap(0),
+		lastDegraded: time.Unix(0, l.lastDegraded.Load()), goroutines: runtime.NumGoroutine()}
+	slower := n.calls / 100
+	for i := len(l.took) - 1; i >= 0; i-- {
+		if slower -= l.took[i].Swap(0); slower < 0 && n.p99 == 0 {
+			n.p99 = time.Duration(i+1) * 10 * time.Microsecond
+		}
+	}
+	return n
+}
+
+// askLimiter asks a limiter of Go.
+func askLimiter(limiter loader.Limiter) func(caller int) error {
+	return func(caller int) error {
+		d, err := limiter.Allow(context.Background(), strconv.Itoa(caller))
+		return errors.Join(d.Cause, err)
+	}
+}
+
+func startLoader(t *testing.T, server *redistest.Server, breaker string) func() noted {
+	rdb := redis.NewClient(&redis.Options{Addr: server.Addr})
+	t.Cleanup(func() { _ = rdb.Close() })
+	var opts []loader.Option
+	if breaker == "without" {
+		opts = append(opts, loader.WithoutBreaker())
+	}
+	l := startLoad(50, askLimiter(loader.New(rdb, opts...).GCRA("x", loader.PerSecond(1_000_000), loader.FailOpen())))
+	t.Cleanup(l.stop)
+	return l.note
+}
+
+// startNginx starts nginx and sluiced with the files of docs/serve.md, and a limit that is never full.
+func startNginx(t *testing.T, server *redistest.Server, breaker string) func() noted {
+	app := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	t.Cleanup(app.Close)
+	ports := map[string]string{"3000": app.URL[strings.LastIndex(app.URL, ":")+1:]}
+	for _, port := range []string{"8000", "8080", "9090"} {
+		ports[port] = exampletest.FreePort(t)
+	}
+	dir, files := t.TempDir(), exampletest.Files(t, "../../../docs/serve.md")
+	files["login.yaml"] = strings.Replace(files["login.yaml"], "[100/1m]", "[1000000/1s]\n    fail: open", 1)
+	for _, name := range []string{"login.yaml", "nginx.conf"} {
+		must(t, os.WriteFile(filepath.Join(dir, name), []byte(exampletest.WithPorts(files[name], ports)), 0o600))
+	}
+	exampletest.StartIn(t, dir, exampletest.Build(t, "../../..", "./cmd/sluiced"), "serve",
+		"--redis", "redis://"+server.Addr, "--headers", "draft-11", "--http", "127.0.0.1:"+ports["8080"], "--grpc", "",
+		"--admin", "127.0.0.1:"+ports["9090"], "--drain", "0s", fmt.Sprint("--breaker=", breaker == "with"), "login.yaml")
+	exampletest.StartIn(t, dir, "nginx", "-p", ".", "-c", "nginx.conf", "-e", "stderr",
+		"-g", "daemon off; master_process off; pid nginx.pid; error_log stderr crit;")
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 50}}
+	t.Cleanup(client.CloseIdleConnections)
+	get := func(port, path string) (http.Header, string) {
+		response, err := client.Get("http://127.0.0.1:" + ports[port] + path)
+		if err != nil {
+			return nil, err.Error()
+		}
+		defer response.Body.Close()
+		body, _ := io.ReadAll(response.Body)
+		return response.Header, response.Status + "\n" + string(body)
+	}
+	var undecided = errors.New("not decided by Redis")
+	l := startLoad(50, func(int) error {
+		header, _ := get("8000", "/")
+		if header.Get("RateLimit") == "" { // it says nothing of what a fallback has granted
+			return undecided
+		}
+		return nil
+	})
+	t.Cleanup(l.stop)
+	open := regexp.MustCompile(`(?m)^sluiced_redis_breakers_open ([1-9])`)
+	return func() noted {
+		n := l.note()
+		if _, metrics := get("9090", "/metrics"); open.MatchString(metrics) {
+			n.refused = n.calls
+		}
+		return n
+	}
+}
+
+// startProgram starts a program of callers, which answers each line with what it has noted.
+func startProgram(t *testing.T, env string, program string, args ...string) func() noted {
+	cmd := exec.Command(program, args...)
+	cmd.Env, cmd.Stderr = append(os.Environ(), env), os.Stderr
+	in, err := cmd.StdinPipe()
+	must(t, err)
+	out, err := cmd.StdoutPipe()
+	must(t, err)
+	must(t, cmd.Start())
+	t.Cleanup(func() {
+		_ = in.Close()
+		_ = cmd.Wait()
+	})
+	answers := bufio.NewReader(out)
+	return func() (n noted) {
+		_, err := fmt.Fprintln(in)
+		must(t, err)
+		var p99, last int64
+		if _, err := fmt.Fscanln(answers, &n.calls, &p99, &n.degraded, &n.refused, &last); err != nil {
+			t.Fatalf("%s: %v", program, err)
+		}
+		n.p99, n.lastDegraded = time.Duration(p99)*time.Microsecond, time.UnixMilli(last)
+		return n
+	}
+}
+
+func startPython(kind string) startCallers {
+	return func(t *testing.T, server *redistest.Server, breaker string) func() noted {
+		python := exampletest.Interpreter(t, "Debian: apt-get install python3-redis",
+			[]string{"python3", "/usr/bin/python3"}, "-c", "import redis")
+		return startProgram(t, "PYTHONPATH=../../../clients/python/src", python, "-B", "testdata/outage.py", kind,
+			portOf(server), breaker)
+	}
+}
+
+func startNode(t *testing.T, server *redistest.Server, breaker string) func() noted {
+	client := exampletest.Absolute(t, "../../../examples/node/node_modules/redis")
+	node := exampletest.Interpreter(t, "cd examples/node && npm ci", []string{"node"}, "-e", "require('"+client+"')")
+	own := t.TempDir() // the package with the scripts that it has when it is packed
+	for _, path := range []string{"clients/node/src", "clients/node/scripts.mjs", "scripts"} {
+		must(t, os.MkdirAll(filepath.Join(own, filepath.Dir(path)), 0o700))
+		must(t, exec.Command("cp", "-r", "../../../"+path, filepath.Join(own, path)).Run())
+	}
+	exampletest.Output(t, node, filepath.Join(own, "clients/node/scripts.mjs"))
+	return startProgram(t, "", node, "testdata/outage.mjs", client, filepath.Join(own, "clients/node/src"),
+		portOf(server), breaker)
+}
+
+func portOf(server *redistest.Server) string {
+	_, port, _ := net.SplitHostPort(server.Addr)
+	return port
+}
