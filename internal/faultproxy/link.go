@@ -68,6 +68,7 @@ func (p *Proxy) serve(l *link) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.dialed = append(p.dialed, server.LocalAddr().String())
 	if l.server = server; l.closed {
 		_ = server.Close()
 		return

@@ -4,6 +4,7 @@ package faultproxy
 
 import (
 	"net"
+	"slices"
 	"sync"
 	"time"
 )
@@ -26,6 +27,7 @@ type Proxy struct {
 	fault    *fault
 	links    map[*link]struct{}
 	counts   Counts
+	dialed   []string
 	closed   bool
 }
 
@@ -114,16 +116,11 @@ func (p *Proxy) RefuseCalls(text string) {
 	p.inject(&fault{calls: callIsRefused, answer: []byte("-" + text + "\r\n")})
 }
 
-// Dialed returns the proxy's own addresses on the connections that are open to the server.
-func (p *Proxy) Dialed() (addrs []string) {
+// Dialed returns the proxy's own addresses on all connections that it has opened to the server.
+func (p *Proxy) Dialed() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for l := range p.links {
-		if l.server != nil {
-			addrs = append(addrs, l.server.LocalAddr().String())
-		}
-	}
-	return addrs
+	return slices.Clone(p.dialed)
 }
 
 // Refuse closes the port, so new connections are refused. Open connections work: Disconnect ends them.
