@@ -21,6 +21,7 @@ func parseTryCaller(args []string) (o trycaller.Options, err error) {
 	flags.BoolVar(&o.Processes, "processes", false, "")
 	flags.DurationVar(&o.Within, "within", 3*time.Second, "")
 	flags.StringVar(&o.Vectors, "vectors", "", "")
+	flags.StringVar(&o.Only, "only", "", "")
 	err = parseOnlyFlags(flags, args)
 	switch {
 	case err != nil:
@@ -85,10 +86,10 @@ func (t *tryTable) printLine() {
 		if row.Cure != "" {
 			verdict, as = "FAIL", red
 		}
-		seen = append(seen, row.Property+": "+row.Seen)
+		seen = append(seen, fmt.Sprintf("%-24s", row.Property+": "+row.Seen))
 	}
 	t.printf("%s  %s  %s\n", t.paint(as, fmt.Sprintf("%-4s", verdict)), fmt.Sprintf("%-38s", t.line[0].Tried),
-		strings.Join(seen, "; "))
+		strings.TrimSpace(strings.Join(seen, "  ")))
 	t.line = nil
 }
 

@@ -38,6 +38,9 @@ func (t *trial) allFaults() error {
 			fault{tried: "SCRIPT FLUSH", harmless: true, end: func() error { return t.flush() }})
 	}
 	for _, f := range faults {
+		if !strings.Contains(f.tried, t.Only) {
+			continue
+		}
 		if err := t.try(f); err != nil {
 			return fmt.Errorf("%s: %w", f.tried, err)
 		}
@@ -115,16 +118,17 @@ func (t *trial) try(f fault) error {
 	if err := f.end(); err != nil {
 		return err
 	}
-	t.comesBack(f)
+	back := t.comesBack(f) // what a client sends again by then counts
 	charged, err := t.charged(t.ctx, keys)
 	if err == nil && len(answers) > 0 {
 		t.judge(f, limit, answers, charged)
 	}
+	t.report(back)
 	return err
 }
 
 // comesBack asks until 40 calls at once are granted.
-func (t *trial) comesBack(f fault) {
+func (t *trial) comesBack(f fault) Row {
 	began, row := time.Now(), Row{Property: ComesBack, Tried: f.tried}
 	for rounds := 1; ; rounds++ {
 		answers, _ := t.calls(atOnce, "back")
@@ -141,8 +145,7 @@ func (t *trial) comesBack(f fault) {
 			time.Sleep(50 * time.Millisecond)
 			continue
 		}
-		t.report(row)
-		return
+		return row
 	}
 }
 
@@ -196,8 +199,8 @@ func (t *trial) judge(f fault, limit time.Duration, answers []answer, charged []
 
 // errorReplies has the proxy answer as a server in trouble does.
 func (t *trial) errorReplies() error {
-	if t.Cluster {
-		return nil // whose clients follow some of them
+	if t.Cluster || t.Only != "" {
+		return nil // clients of a cluster follow some of them
 	}
 	if err := t.start(true); err != nil {
 		return err
@@ -207,12 +210,12 @@ func (t *trial) errorReplies() error {
 		"LOADING Redis is loading the dataset in memory", "BUSY Redis is busy running a script.",
 		"MISCONF Redis is configured to save RDB snapshots.", "NOPERM this user has no permissions to run the command",
 	} {
-		code, _, _ := strings.Cut(text, " ")
+		code, rest, _ := strings.Cut(text, " ")
 		t.nodes[0].proxy.RefuseCalls(text)
 		r := t.request(sluice.ListLogV1(), []string{"sluice:try-caller:{x}:ll1"}, "1000", "3600000000", "1", "0")
 		a := t.ask(r)
 		row := Row{Property: TellsApart, Tried: "the error reply " + code, Seen: a.Kind}
-		if a.Kind != refused || !strings.Contains(a.Error, code) {
+		if a.Kind != refused || !strings.Contains(a.Error, rest) {
 			row.Seen, row.Cure = a.String(), "an error reply is refused, with its text"
 		}
 		t.report(row)

@@ -25,6 +25,7 @@ type Options struct {
 	Processes bool
 	Within    time.Duration
 	Vectors   string
+	Only      string    // part of the names of faults: nothing else is tried
 	Stderr    io.Writer // of COMMAND
 }
 
@@ -71,7 +72,11 @@ func Run(ctx context.Context, o Options, report func(Row)) error {
 	}
 	t := &trial{Options: o, stand: s, ctx: ctx, report: report}
 	defer t.stop()
-	for _, try := range []func() error{t.reads, t.playVectors, t.asks, t.errorReplies, t.allFaults} {
+	tries := []func() error{t.allFaults}
+	if o.Only == "" {
+		tries = []func() error{t.reads, t.playVectors, t.asks, t.errorReplies, t.allFaults}
+	}
+	for _, try := range tries {
 		if err := try(); err != nil {
 			return err
 		}
