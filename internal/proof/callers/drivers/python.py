@@ -22,7 +22,7 @@ def answer(call):
         said = {"error": str(error), "kind": "unknown"}
     except SluiceError as error:
         cause = error.__cause__ or error
-        said = {"error": str(cause), "kind": "refused" if isinstance(cause, redis.ResponseError) else "not sent"}
+        said = {"error": str(cause), "kind": "refused" if isinstance(cause, (redis.ResponseError, redis.exceptions.BusyLoadingError)) else "not sent"}
     sys.stdout.write(json.dumps({"id": call["id"], **said}) + "\n")
     sys.stdout.flush()
 
