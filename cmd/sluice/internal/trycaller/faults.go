@@ -17,6 +17,7 @@ type fault struct {
 	fresh      bool         // COMMAND is started when it has begun
 	begin, end func() error // nil: nothing to do
 	loses      bool         // the server may lose what it has charged
+	mute       bool         // nothing that is sent to a caller has an error reply
 	harmless   bool         // nothing fails: the calls after it are granted at once
 	subject    []string     // of all keys
 }
@@ -37,7 +38,8 @@ func (t *trial) allFaults() error {
 				end: t.restart},
 			fault{tried: "SCRIPT FLUSH", harmless: true, end: func() error { return t.flush() }})
 	}
-	for _, f := range faults {
+	for i, f := range faults {
+		f.mute = !t.Cluster && i < len(t.proxyFaults())
 		if !strings.Contains(f.tried, t.Only) {
 			continue
 		}
@@ -167,6 +169,9 @@ func (t *trial) judge(f fault, limit time.Duration, answers []answer, charged []
 			kind = "granted"
 		}
 		kinds[kind]++
+		if kind == refused && f.mute {
+			misled = fmt.Sprintf("%v, and Redis answered nothing", a)
+		}
 		if kind == "granted" && charged[i] == 0 && !f.loses || (kind == refused || kind == notSent) && charged[i] > 0 {
 			misled = fmt.Sprintf("%v, and %d charged", a, charged[i])
 		}

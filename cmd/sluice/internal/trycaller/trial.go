@@ -50,7 +50,7 @@ const (
 const (
 	atOnce   = 40
 	backIn   = 10 * time.Second // for a caller to come back
-	startsIn = time.Minute      // for COMMAND to make its first call
+	startsIn = 2 * time.Minute  // for COMMAND to make its first call
 )
 
 type trial struct {
@@ -157,7 +157,12 @@ func (t *trial) request(script sluice.Script, keys []string, args ...string) req
 }
 
 // patience is how long the trial waits for an answer.
-func (t *trial) patience() time.Duration { return max(10*time.Second, 3*t.Within) + 2*t.startup }
+func (t *trial) patience() time.Duration {
+	if t.startup == 0 {
+		return startsIn
+	}
+	return max(10*time.Second, 3*t.Within) + 2*t.startup
+}
 
 // ask makes a call with the first program.
 func (t *trial) ask(r request) answer { return t.programs[0].ask(r, t.patience()) }
