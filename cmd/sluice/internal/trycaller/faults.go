@@ -86,7 +86,7 @@ func (t *trial) clusterFaults() []fault {
 			end: func() error { return <-moved }},
 		{tried: "SCRIPT FLUSH", harmless: true, end: func() error { return t.flush() }},
 		{tried: "a master dies, its replica takes over", loses: true,
-			begin: func() error { t.nodes[0].server.Kill(); return nil }, end: t.awaitFailover},
+			begin: t.killMaster, end: t.awaitFailover},
 	}
 }
 

@@ -2,11 +2,13 @@ package trycaller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -118,7 +120,7 @@ func (s *stand) startCluster(binary string) error {
 		addrs = append(addrs, n.proxy.Addr)
 		_, port, _ := net.SplitHostPort(n.proxy.Addr)
 		return n.rdb.ConfigSet(context.Background(), "cluster-announce-port", port).Err()
-	}, "--cluster-node-timeout", "1000")
+	}, "--cluster-node-timeout", "2000")
 	s.environment = []string{"SLUICE_CLUSTER=" + strings.Join(addrs[:min(3, len(addrs))], ",")}
 	return err
 }
@@ -194,9 +196,13 @@ func (s *stand) restart() error {
 
 // moveSlot gives the slot of a key to the next master, keys and all.
 func (s *stand) moveSlot(ctx context.Context, key string) error {
+	masters := s.masters(ctx)
 	slot := s.nodes[0].rdb.ClusterKeySlot(ctx, key).Val()
-	i := int(slot) * 3 / localredis.Slots
-	from, to := s.nodes[i], s.nodes[(i+1)%3]
+	i := slices.IndexFunc(masters, func(n *node) bool { return n.rdb.LLen(ctx, key).Err() == nil })
+	if i < 0 || len(masters) != 3 {
+		return errors.New("the cluster has not three masters")
+	}
+	from, to := masters[i], masters[(i+1)%3]
 	id := func(n *node) string { return fmt.Sprint(n.rdb.Do(ctx, "CLUSTER", "MYID").Val()) }
 	host, port, _ := net.SplitHostPort(to.server.Addr)
 	steps := []*redis.Cmd{
@@ -215,7 +221,7 @@ func (s *stand) moveSlot(ctx context.Context, key string) error {
 			return fmt.Errorf("slot %d does not get empty", slot)
 		}
 	}
-	for _, n := range []*node{to, from, s.nodes[(i+2)%3]} {
+	for _, n := range []*node{to, from, masters[(i+2)%3]} {
 		steps = append(steps, n.rdb.Do(ctx, "CLUSTER", "SETSLOT", slot, "NODE", id(to)))
 	}
 	for _, step := range steps {
@@ -226,11 +232,28 @@ func (s *stand) moveSlot(ctx context.Context, key string) error {
 	return nil
 }
 
-// awaitFailover waits until the replica of the first master is a master that others know.
+// masters returns the nodes that are masters now: a busy machine may have had others take over.
+func (s *stand) masters(ctx context.Context) []*node {
+	return slices.DeleteFunc(slices.Clone(s.nodes), func(n *node) bool {
+		role, _ := n.rdb.Do(ctx, "ROLE").Slice()
+		return len(role) == 0 || role[0] != "master"
+	})
+}
+
+// killMaster kills a master, and calls of its keys fail until its replica takes over.
+func (t *trial) killMaster() error {
+	if masters := t.masters(t.ctx); len(masters) > 0 {
+		masters[0].server.Kill()
+	}
+	return nil
+}
+
+// awaitFailover waits until there are three masters that know it.
 func (t *trial) awaitFailover() error {
 	return localredis.Await("the replica takes over", func() bool {
-		role, _ := t.nodes[3].rdb.Do(t.ctx, "ROLE").Slice()
-		info := t.nodes[1].rdb.ClusterInfo(t.ctx).Val()
-		return len(role) > 0 && role[0] == "master" && strings.Contains(info, "cluster_state:ok") || t.ctx.Err() != nil
+		masters := t.masters(t.ctx)
+		return t.ctx.Err() != nil || len(masters) == 3 && !slices.ContainsFunc(masters, func(n *node) bool {
+			return !strings.Contains(n.rdb.ClusterInfo(t.ctx).Val(), "cluster_state:ok")
+		})
 	})
 }
