@@ -93,20 +93,22 @@ func (t *trial) clusterFaults() []fault {
 // try makes calls while something is wrong, and reports what came of them.
 func (t *trial) try(f fault) error {
 	limit, name := t.Within, strings.ReplaceAll(f.tried, " ", "-")
-	if f.fresh {
-		limit += 2 * t.startup
-	} else if err := t.start(true); err != nil {
-		return err
+	if !f.fresh {
+		if err := t.start(true); err != nil {
+			return err
+		}
 	}
 	if f.begin != nil {
 		if err := f.begin(); err != nil {
 			return err
 		}
 	}
+	starting, connected := make(chan time.Duration, 1), t.connections()
 	if f.fresh {
 		if err := t.start(false); err != nil {
 			return err
 		}
+		go t.awaitStart(connected, starting)
 	}
 	var answers []answer
 	var keys []string
@@ -116,6 +118,11 @@ func (t *trial) try(f fault) error {
 	}
 	if f.serial == 0 && !f.harmless {
 		answers, keys = t.calls(atOnce, name, f.subject...)
+	}
+	select {
+	case needed := <-starting:
+		limit += needed
+	default:
 	}
 	if err := f.end(); err != nil {
 		return err
@@ -127,6 +134,21 @@ func (t *trial) try(f fault) error {
 	}
 	t.report(back)
 	return err
+}
+
+// awaitStart says how long COMMAND needs until each of its programs connects.
+func (t *trial) awaitStart(before int64, starting chan<- time.Duration) {
+	began, programs := time.Now(), int64(len(t.programs))
+	for t.connections() < before+programs && time.Since(began) < startsIn {
+		time.Sleep(5 * time.Millisecond)
+	}
+	starting <- time.Since(began)
+}
+
+// connections is how many the proxies have accepted.
+func (t *trial) connections() (count int64) {
+	t.proxies(func(p *faultproxy.Proxy) { count += p.Counts().Accepted })
+	return count
 }
 
 // comesBack asks until 40 calls at once are granted.

@@ -161,7 +161,7 @@ func (t *trial) patience() time.Duration {
 	if t.startup == 0 {
 		return startsIn
 	}
-	return max(10*time.Second, 3*t.Within) + 2*t.startup
+	return max(10*time.Second, 3*t.Within) + 2*t.startup // of one that is started anew
 }
 
 // ask makes a call with the first program.
