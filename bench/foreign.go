@@ -10,10 +10,9 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
-	"testing"
 	"time"
 
-	"github.com/sluice-redis/sluice/internal/proof/redistest"
+	"github.com/sluice-redis/sluice/internal/faultproxy"
 	"github.com/sluice-redis/sluice/internal/proof/soak"
 )
 
@@ -68,26 +67,14 @@ func (b *bench) foreignStates(ctx context.Context, runs []*foreignRun) error {
 	})
 }
 
-// A stand is what redistest's proxy asks of a test.
-type stand struct {
-	testing.TB
-	ends []func()
-}
-
-func (s *stand) Helper()           {}
-func (s *stand) Cleanup(f func())  { s.ends = append(s.ends, f) }
-func (s *stand) Fatal(args ...any) { panic(fmt.Sprintln(args...)) }
-
 // loseReply loses the reply that says that one permit is charged, and only that. What the limiter grants afterwards
 // shows how many permits were charged.
 func (r *foreignRun) loseReply(ctx context.Context, on *server) (Lost, error) {
-	s := new(stand)
-	defer func() {
-		for _, end := range s.ends {
-			end()
-		}
-	}()
-	proxy := redistest.StartProxy(s, on.process.Addr)
+	proxy, err := faultproxy.Start(on.process.Addr, func(error) {}) // this one never refuses connections
+	if err != nil {
+		return Lost{}, err
+	}
+	defer proxy.Close()
 	d, err := r.start(proxy.Addr, fullLimit, peerWindow)
 	if err != nil {
 		return Lost{}, err
@@ -141,7 +128,7 @@ func (b *bench) foreignAudits(_ context.Context, runs []*foreignRun) error {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	shim, source := filepath.Join(dir, "clock.so"), filepath.Join("..", "internal", "redistest", "shim", "clock.c")
+	shim, source := filepath.Join(dir, "clock.so"), filepath.Join("..", "internal", "proof", "redistest", "shim", "clock.c")
 	if out, err := exec.Command("cc", "-O2", "-shared", "-fPIC", "-o", shim, source).CombinedOutput(); err != nil {
 		return fmt.Errorf("clocks that are ahead need Linux and a C compiler, cc: %w\n%s", err, out)
 	}

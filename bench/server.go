@@ -12,18 +12,18 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
-	"github.com/sluice-redis/sluice/internal/proof/redistest"
+	"github.com/sluice-redis/sluice/internal/localredis"
 )
 
 // server is the Redis that everything runs on: private, on a free loopback port, without persistence.
 type server struct {
 	*redis.Client
-	process *redistest.Server
+	process *localredis.Server
 }
 
 // startServer runs the first program that SLUICE_SERVERS lists, else redis-server or valkey-server from PATH.
 func startServer() (*server, error) {
-	programs, err := redistest.Programs()
+	programs, err := localredis.Programs()
 	if err != nil {
 		return nil, err
 	}
@@ -31,7 +31,7 @@ func startServer() (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	process, err := redistest.Run(programs[0], dir)
+	process, err := localredis.Start(programs[0], dir, nil)
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}

@@ -1,6 +1,6 @@
 // Sluice is the command line for the scripts. It demonstrates and lists them, loads them on the nodes of a
 // deployment and verifies that they are loaded, prints Redis users for them, shows, resets and changes what they
-// store, makes single decisions, and checks policy files and tries them on an access log.
+// store, makes single decisions, tries callers in any language, and checks policy files and tries them on an access log.
 package main
 
 import (
@@ -64,6 +64,7 @@ func commands() []command {
 		{name: "top", summary: "the subjects with the most permits stored, with little load", run: app.top},
 		{name: "reset", summary: "unblock a subject: remove what is stored for it", run: app.reset},
 		{name: "set-rate", summary: "set the rate of one subject of a token_bucket", run: app.setRate},
+		{name: "try-caller", summary: "try a caller of the scripts, in any language, against faults", run: app.tryCaller},
 		{name: "policy", summary: "limits in a file: check, explain, and replay an access log", run: app.policy},
 		{name: "help", summary: "this text, or that of one command", run: app.help},
 		{name: "version", summary: "the version of this program, and the sums of its scripts", run: app.version},
@@ -192,7 +193,7 @@ func overview() string {
 	text.WriteString("sluice: rate limits for Redis, as versioned Lua scripts\n\n")
 	text.WriteString("usage: sluice <command> [flags] [arguments]\n\n")
 	for _, c := range commands() {
-		fmt.Fprintf(&text, "  %-9s %s\n", c.name, c.summary)
+		fmt.Fprintf(&text, "  %-10s %s\n", c.name, c.summary)
 	}
 	text.WriteString("\nsluice help <command> explains a command.\n")
 	return text.String()

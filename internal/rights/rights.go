@@ -1,5 +1,6 @@
 // Package rights has the commands that Redis clients send by themselves. The generator writes them into the manifest,
-// and sluice acl grants them. A test in examples runs each client as a user who has these rights and no more.
+// and sluice acl grants them. A test in internal/proof/repo runs each client as a user who has these rights and no
+// more. The clients for Java are tried in internal/proof/callers.
 package rights
 
 // Client is a client library for Redis.
@@ -21,5 +22,7 @@ func Clients() []Client {
 		{"node-redis", []string{"ping"}, []string{"asking", "cluster|slots", "ping"}},
 		{"ioredis", []string{"info", "ping"},
 			[]string{"asking", "client|setname", "cluster|info", "cluster|slots", "info", "ping"}},
+		{"jedis", []string{"ping"}, []string{"asking", "cluster|slots", "ping"}},
+		{"lettuce", []string{"ping"}, []string{"asking", "cluster|nodes", "ping"}},
 	}
 }

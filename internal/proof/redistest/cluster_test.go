@@ -47,7 +47,7 @@ func TestKillAndRestart(t *testing.T) {
 	must(t, c.Set(context.Background(), "k", "v", 0).Err())
 	pid := s.PID
 	s.Kill()
-	if s.answers() {
+	if s.Answers() {
 		t.Error("it answers after Kill")
 	}
 	s.Restart(t)

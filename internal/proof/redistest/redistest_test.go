@@ -4,6 +4,8 @@ import (
 	"context"
 	"strings"
 	"testing"
+
+	"github.com/sluice-redis/sluice/internal/localredis"
 )
 
 func TestStart(t *testing.T) {
@@ -17,7 +19,7 @@ func TestStart(t *testing.T) {
 				t.Errorf("CONFIG GET maxmemory = %v, %v; want the extra argument's 7340032", got, err)
 			}
 		})
-		if (&Server{Addr: addr}).answers() {
+		if (&localredis.Server{Addr: addr}).Answers() {
 			t.Errorf("%s still answers on %s after its test", binary, addr)
 		}
 	}
@@ -26,9 +28,9 @@ func TestStart(t *testing.T) {
 // A server whose port another one has taken first is not mistaken for it.
 func TestPortIsTaken(t *testing.T) {
 	for _, binary := range Servers(t) {
-		late := &Server{Addr: StartBinary(t, binary).Addr, Binary: binary, Dir: t.TempDir()}
+		late := &localredis.Server{Addr: StartBinary(t, binary).Addr, Binary: binary, Dir: t.TempDir()}
 		t.Cleanup(late.Kill)
-		if err := late.run(); err == nil || !strings.Contains(err.Error(), "ended at once") {
+		if err := late.Restart(); err == nil || !strings.Contains(err.Error(), "ended at once") {
 			t.Errorf("%s: %v", binary, err)
 		}
 	}

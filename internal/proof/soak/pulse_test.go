@@ -41,7 +41,7 @@ const (
 func newPulse(t *testing.T) (*pulse, *redis.Client) {
 	t.Helper()
 	proxy := redistest.StartProxy(t, redistest.Start(t).Addr)
-	return &pulse{}, (&redistest.Server{Addr: proxy.Addr}).Client(t)
+	return &pulse{}, redistest.Client(t, proxy.Addr)
 }
 
 // run beats with one of its hearts until the context ends.

@@ -1,4 +1,4 @@
-package redistest
+package faultproxy
 
 import (
 	"bufio"
@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/sluice-redis/sluice/internal/localredis"
 )
 
 // silence is how long a test listens for what must not come. It is not taken for proof: the proxy's counts are.
@@ -17,6 +19,22 @@ const silence = 50 * time.Millisecond
 
 // forever is longer than any test.
 const forever = time.Hour
+
+// start starts a proxy, which closes with the test.
+func start(t *testing.T, server string) *Proxy {
+	t.Helper()
+	p, err := Start(server, func(err error) { t.Error(err) })
+	must(t, err)
+	t.Cleanup(p.Close)
+	return p
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
 
 // echo is a server that sends back each line it is sent, and the proxy in front of it.
 func echo(t *testing.T) *Proxy {
@@ -32,7 +50,7 @@ func echo(t *testing.T) *Proxy {
 			go func() { _, _ = io.Copy(conn, conn); _ = conn.Close() }()
 		}
 	}()
-	return StartProxy(t, l.Addr().String())
+	return start(t, l.Addr().String())
 }
 
 // caller is a client of the echo server.
@@ -92,9 +110,9 @@ func (c *caller) ends(want string) {
 }
 
 // await waits until the counts of a proxy are so.
-func (p *Proxy) await(t *testing.T, what string, isSo func(Counts) bool) {
+func await(t *testing.T, p *Proxy, what string, isSo func(Counts) bool) {
 	t.Helper()
-	Await(t, what, func() bool { return isSo(p.Counts()) })
+	must(t, localredis.Await(what, func() bool { return isSo(p.Counts()) }))
 }
 
 func TestProxyPasses(t *testing.T) {
@@ -103,7 +121,7 @@ func TestProxyPasses(t *testing.T) {
 	one.works("a")
 	two.works("bb")
 	_ = two.Close()
-	p.await(t, "one is open", func(c Counts) bool { return c.Open == 1 })
+	await(t, p, "one is open", func(c Counts) bool { return c.Open == 1 })
 	if c := p.Counts(); c != (Counts{Accepted: 2, Open: 1}) {
 		t.Errorf("%+v", c)
 	}
@@ -133,7 +151,7 @@ func TestProxySwallows(t *testing.T) {
 				}
 				silenced++
 				c.say("bcd")
-				p.await(t, "it is swallowed", func(c Counts) bool { return c.Swallowed == 4*silenced })
+				await(t, p, "it is swallowed", func(c Counts) bool { return c.Swallowed == 4*silenced })
 				c.hearsNothing()
 			}
 			p.Pass()
@@ -159,9 +177,9 @@ func TestProxySwallowsReplies(t *testing.T) {
 	c := call(t, p)
 	p.Delay(0, forever)
 	c.say("abc")
-	p.await(t, "the reply is held back", func(c Counts) bool { return c.Delayed == 1 })
+	await(t, p, "the reply is held back", func(c Counts) bool { return c.Delayed == 1 })
 	p.Swallow()
-	p.await(t, "the reply is swallowed", func(c Counts) bool { return c.Swallowed == 4 })
+	await(t, p, "the reply is swallowed", func(c Counts) bool { return c.Swallowed == 4 })
 	c.hearsNothing()
 }
 
@@ -170,7 +188,7 @@ func TestProxyHidesEnds(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
 	defer l.Close()
-	p := StartProxy(t, l.Addr().String())
+	p := start(t, l.Addr().String())
 	c := call(t, p)
 	server, err := l.Accept()
 	must(t, err)
@@ -179,7 +197,7 @@ func TestProxyHidesEnds(t *testing.T) {
 	c.hearsNothing()
 	p.Pass()
 	c.ends("")
-	p.await(t, "none is open", func(c Counts) bool { return c.Open == 0 })
+	await(t, p, "none is open", func(c Counts) bool { return c.Open == 0 })
 }
 
 func TestProxyDelays(t *testing.T) {
@@ -207,7 +225,7 @@ func TestProxyEndsDelay(t *testing.T) {
 	c := call(t, p)
 	p.Delay(forever, forever)
 	c.say("a")
-	p.await(t, "it is held back", func(c Counts) bool { return c.Delayed == 1 })
+	await(t, p, "it is held back", func(c Counts) bool { return c.Delayed == 1 })
 	c.say("b")
 	c.hearsNothing()
 	p.Pass()
@@ -252,12 +270,39 @@ func TestProxyRefuses(t *testing.T) {
 // TestProxyServerIsDown wants connections closed whose server is not there, and kept open where
 // everything is swallowed.
 func TestProxyServerIsDown(t *testing.T) {
-	addr, err := freeAddr()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
-	p := StartProxy(t, addr)
+	must(t, l.Close())
+	p := start(t, l.Addr().String())
 	call(t, p).ends("")
 	p.Swallow()
 	call(t, p).hearsNothing()
+}
+
+// TestProxyCalls wants faults that meet calls of scripts and nothing else.
+func TestProxyCalls(t *testing.T) {
+	for _, test := range []struct {
+		set   func(*Proxy)
+		ends  bool
+		hears string
+	}{
+		{(*Proxy).CutCalls, true, ""},
+		{(*Proxy).LoseReplies, true, ""},
+		{func(p *Proxy) { p.RefuseCalls("OOM full") }, false, "-OOM full\r"},
+	} {
+		p := echo(t)
+		test.set(p)
+		c := call(t, p)
+		c.works("PING")
+		c.say("*3\r\n$7\r\nEvalSha\r")
+		if test.ends {
+			c.ends(test.hears)
+		} else {
+			c.hears(test.hears)
+		}
+		p.Pass()
+		call(t, p).works("$7\r\nEVALSHA\r"[4:])
+	}
 }
 
 // TestProxyConcurrently injects every fault from many goroutines, for the race detector, and wants the proxy to work
@@ -286,5 +331,5 @@ func TestProxyConcurrently(t *testing.T) {
 	work.Wait()
 	p.Pass()
 	call(t, p).works("still")
-	p.await(t, "only one is open", func(c Counts) bool { return c.Open == 1 })
+	await(t, p, "only one is open", func(c Counts) bool { return c.Open == 1 })
 }

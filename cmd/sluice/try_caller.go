@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sluice-redis/sluice/cmd/sluice/internal/trycaller"
+	"github.com/sluice-redis/sluice/internal/localredis"
+)
+
+func parseTryCaller(args []string) (o trycaller.Options, err error) {
+	if i := slices.Index(args, "--"); i >= 0 {
+		args, o.Command = args[:i], args[i+1:]
+	}
+	flags := newFlags("try-caller")
+	flags.StringVar(&o.Redis, "redis", "", "")
+	flags.BoolVar(&o.Cluster, "in-cluster", false, "")
+	flags.BoolVar(&o.Processes, "processes", false, "")
+	flags.DurationVar(&o.Within, "within", 3*time.Second, "")
+	flags.StringVar(&o.Vectors, "vectors", "", "")
+	flags.StringVar(&o.Only, "only", "", "")
+	err = parseOnlyFlags(flags, args)
+	switch {
+	case err != nil:
+	case len(o.Command) == 0:
+		err = usagef("want -- and COMMAND")
+	case o.Redis != "" && (o.Cluster || o.Vectors != ""):
+		err = usagef("--redis goes without --in-cluster and --vectors")
+	case o.Redis != "" && !strings.HasPrefix(o.Redis, "redis://"):
+		err = usagef("--redis: want redis://, because the proxy reads what is sent")
+	case o.Within <= 0:
+		err = usagef("--within: want more than 0")
+	}
+	if err == nil && o.Redis == "" {
+		var programs []string
+		if programs, err = localredis.Programs(); err == nil {
+			o.Binary = programs[0]
+		}
+	}
+	return o, err
+}
+
+// tryCaller prints a line for each thing that was tried, and what cures what failed.
+func (a app) tryCaller(ctx context.Context, args []string) error {
+	o, err := parseTryCaller(args)
+	if err != nil {
+		return err
+	}
+	o.Stderr = a.stderr
+	table := tryTable{screen: newScreen(a.stdout)}
+	err = trycaller.Run(ctx, o, table.add)
+	table.end()
+	if o.Redis != "" {
+		table.printf("left out with --redis: restarts, SCRIPT FLUSH, vectors, whether the ACL line is enough\n")
+	}
+	if err == nil && len(table.failed) > 0 {
+		err = errReported
+	}
+	return err
+}
+
+// tryTable is the table of what was tried. Rows about one fault are one line.
+type tryTable struct {
+	screen
+	line   []trycaller.Row
+	failed []trycaller.Row
+}
+
+func (t *tryTable) add(row trycaller.Row) {
+	if len(t.line) > 0 && t.line[0].Tried != row.Tried {
+		t.printLine()
+	}
+	t.line = append(t.line, row)
+	if row.Cure != "" {
+		t.failed = append(t.failed, row)
+	}
+}
+
+func (t *tryTable) printLine() {
+	var seen []string
+	verdict, as := "ok", green
+	for _, row := range t.line {
+		if row.Cure != "" {
+			verdict, as = "FAIL", red
+		}
+		seen = append(seen, fmt.Sprintf("%-24s", row.Property+": "+row.Seen))
+	}
+	t.printf("%s  %s  %s\n", t.paint(as, fmt.Sprintf("%-4s", verdict)), fmt.Sprintf("%-38s", t.line[0].Tried),
+		strings.TrimSpace(strings.Join(seen, "  ")))
+	t.line = nil
+}
+
+// end prints the last line, and the cure of each row that failed.
+func (t *tryTable) end() {
+	if len(t.line) > 0 {
+		t.printLine()
+	}
+	for _, row := range t.failed {
+		t.printf("\nFAIL %s, %s: %s\ncure: %s\n", row.Property, row.Tried, row.Seen, row.Cure)
+	}
+}
