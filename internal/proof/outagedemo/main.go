@@ -15,7 +15,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
-	"github.com/sluice-redis/sluice/internal/proof/redistest"
+	"github.com/sluice-redis/sluice/internal/localredis"
 	"github.com/sluice-redis/sluice/loader"
 )
 
@@ -33,7 +33,7 @@ func main() {
 }
 
 func run() error {
-	programs, err := redistest.Programs()
+	programs, err := localredis.Programs()
 	if err != nil {
 		return err
 	}
@@ -42,7 +42,7 @@ func run() error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	server, err := redistest.Run(programs[0], dir)
+	server, err := localredis.Start(programs[0], dir, nil)
 	if err != nil {
 		return err
 	}
