@@ -91,6 +91,7 @@ type trial struct {
 	rdb     *redis.Client
 	decides bool
 	subject string
+	began   time.Time        // of the period of a quota, by this program's clock
 	granted map[string]int64 // when, by the code of the key
 	keys    []string         // that may be left
 }
@@ -120,6 +121,7 @@ func (t *trial) call(ctx context.Context, script sluice.Script) error {
 	for tries := 3000; ; tries-- { // enough for a master with 1 % of the slots
 		if t.subject == "" {
 			t.subject, t.granted, t.keys = rand.Text(), map[string]int64{}, nil
+			t.began = time.Now().Add(-time.Minute)
 		}
 		err := t.decide(ctx, script)
 		elsewhere := err != nil && (strings.HasPrefix(err.Error(), "MOVED") || strings.HasPrefix(err.Error(), "ASK"))
@@ -136,11 +138,13 @@ func (t *trial) decide(ctx context.Context, script sluice.Script) error {
 		"<client>", "verify", "<id>", "verify", "<slice>x<size>", fmt.Sprintf("%dx10", trialWindow.Microseconds()/10))
 	keys := namesOf(script.Keys, func(key sluice.Key) string { return places.Replace(key.Pattern) })
 	code := stored.CodeOf(script)
-	window := trialWindow.Microseconds()
+	window, begin := trialWindow.Microseconds(), t.began.UnixMicro()
+	const hour = 3_600_000_000
 	values := map[string]any{
 		"limit": 100, "limit_i": 100, "burst": 100, "rate": 100, "window": window, "interval": window, "ttl": window,
 		"slice_i": window / 10, "size_i": 10, "permits": 1, "reported": 1, "unknown": 1,
 		"max_wait": 0, "scope": 0, "renew": 0, "id": "verify", "moment": t.granted[code],
+		"first": begin - hour, "second": begin, "third": begin + hour, "after": begin + 2*hour, "begin": begin,
 	}
 	var args []any
 	for _, arg := range script.Args {
