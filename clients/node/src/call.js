@@ -1,7 +1,7 @@
 'use strict';
 
-const { connect, Unsent } = require('./connection');
-const { Deadline, TimedOut } = require('./deadline');
+const { connect } = require('./connection');
+const { Deadline, TimedOut, Unsent } = require('./deadline');
 const errors = require('./errors');
 const { onAbort, sleep, jitter } = require('./time');
 
@@ -37,13 +37,16 @@ class Caller {
    * writes nothing.
    */
   async run(script, keys, args, { timeout, signal, repeats = false, peeks = false }) {
-    const call = new Call(this, script, keys, { repeats, peeks });
-    const words = ['EVALSHA', script.sha1, String(keys.length), ...keys, ...args];
     signal?.throwIfAborted();
     this.breaker?.admit(timeout);
+    const call = new Call(this, script, keys, repeats, peeks);
+    const words = ['EVALSHA', script.sha1, String(keys.length), ...keys, ...args];
+    const [end, off] = this.begin(timeout, signal);
     try {
-      return await this.bounded(timeout, signal, async (end) => (await call.run(words, end)).map(Number));
+      return (await call.run(words, end)).map(Number);
     } finally {
+      off?.();
+      end.end();
       if (signal?.aborted) this.breaker?.leave();
       else this.breaker?.report(call.failure);
     }
@@ -51,50 +54,54 @@ class Caller {
 
   /** Sends another command, once. A lost reply is an UnavailableError. */
   async command(words, key, { timeout, signal }) {
-    return this.bounded(timeout, signal, async (end) => {
-      try {
-        return await this.attempt(words, key, end);
-      } catch (error) {
-        throw unavailable(words[0], error, end);
-      }
-    });
+    signal?.throwIfAborted();
+    const [end, off] = this.begin(timeout, signal);
+    try {
+      return await this.attempt(words, key, end);
+    } catch (error) {
+      throw unavailable(words[0], error, end);
+    } finally {
+      off?.();
+      end.end();
+    }
   }
 
   /** Sends a command once. Rejects with an error reply, with Unsent, or with another error if it may have run. */
-  async attempt(words, key, end) {
-    if (end.signal.aborted) throw new Unsent('there was no time left');
-    return end.until(this.connection.send(words, key, end.signal));
+  attempt(words, key, end) {
+    if (end.aborted) throw new Unsent('there was no time left');
+    return end.until(this.connection.send(words, key, end));
   }
 
   /** Loads a script, once for all who need it now. */
   load(script, end) {
     let loading = this.loads.get(script);
     if (!loading) {
-      loading = this.connection.load(script.source, end.signal).finally(() => this.loads.delete(script));
+      loading = this.connection.load(script.source, end).finally(() => this.loads.delete(script));
       this.loads.set(script, loading);
     }
     return end.until(loading);
   }
 
-  /** Calls work with a deadline of so many milliseconds, which the caller's signal ends as well. */
-  async bounded(timeout, signal, work) {
-    signal?.throwIfAborted();
+  /** Returns a deadline of so many milliseconds, and what takes it off the caller's signal, which ends it as well. */
+  begin(timeout, signal) {
     const end = new Deadline(this.connection.deadlines, timeout);
-    const off = onAbort(signal, () => end.abort(signal.reason));
-    try {
-      return await work(end);
-    } finally {
-      off();
-      end.end();
-    }
+    return [end, signal && onAbort(signal, () => end.abort(signal.reason))];
   }
 }
 
 /** One run of a script, with all its attempts. */
 class Call {
-  constructor(caller, script, keys, { repeats, peeks }) {
-    Object.assign(this, { caller, script, keys, repeats, peeks, retries: 0, reloads: 0 });
-    Object.assign(this, { lost: undefined, failure: undefined }); // an attempt may have run; the last one failed
+  retries = 0;
+  reloads = 0;
+  lost = undefined; // an attempt may have run
+  failure = undefined; // of the last attempt
+
+  constructor(caller, script, keys, repeats, peeks) {
+    this.caller = caller;
+    this.script = script;
+    this.keys = keys;
+    this.repeats = repeats;
+    this.peeks = peeks;
   }
 
   async run(words, end) {
@@ -150,8 +157,8 @@ class Call {
   /** Pauses before a retry, unless there were too many or the time is up. */
   async pause(error, limit, end) {
     const pause = jitter(pauses[Math.min(this.retries, pauses.length - 1)]);
-    if (++this.retries > limit || end.signal.aborted) throw this.failed(error, end);
-    await sleep(pause, end.signal).catch(() => {
+    if (++this.retries > limit || end.aborted) throw this.failed(error, end);
+    await sleep(pause, end).catch(() => {
       throw this.failed(error, end);
     });
   }
@@ -159,7 +166,7 @@ class Call {
   /** Returns the error of a call without a reply. */
   failed(error, end) {
     if (this.lost === undefined) return unavailable(this.script.id, error, end);
-    const cause = end.signal.aborted ? end.signal.reason : error;
+    const cause = end.aborted ? end.reason : error;
     return new errors.OutcomeUnknownError(
       `${this.script.id}: outcome unknown: it took effect once or not at all: ${cause?.message}`,
       { script: this.script.id, keys: this.keys, cause },
@@ -188,7 +195,7 @@ class Call {
 }
 
 function unavailable(what, error, end) {
-  const { aborted, reason } = end.signal;
+  const { aborted, reason } = end;
   if (aborted && !(reason instanceof TimedOut)) return reason; // the caller's own
   const late = aborted ? `${reason.message}: ` : '';
   return new errors.UnavailableError(errors.cured(`${what}: ${late}${error.message}`), { cause: error });
