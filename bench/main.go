@@ -4,6 +4,7 @@
 //	go run . [-only server|worst|many|go|http|rings] [-quick] [-out directory]
 //	go run . -only peers        # the limiters in Go again, into the same files
 //	go run . -only languages    # the limiters of other languages, into the same files
+//	go run . -only packages     # our packages for Python and Node beside others, into the same files
 //	go run . -only serve        # the rate limit service beside envoyproxy/ratelimit, into results.json and docs/serve.md
 //	go run . readme             # the pages again, from results.json
 package main
@@ -75,10 +76,11 @@ const libraries = "peers"
 // extras are sections by themselves: they need the interpreters of other languages, and a program that is not ours.
 const (
 	languages = "languages"
+	packages  = "packages"
 	services  = "serve"
 )
 
-var extras = []string{languages, services}
+var extras = []string{languages, packages, services}
 
 // family is what "server" and "worst" say about slice_ring and the scripts that use its rings.
 const family = "rings"
@@ -135,6 +137,9 @@ func (b *bench) run(ctx context.Context) (*Results, error) {
 	}
 	if err == nil && b.runs(languages) {
 		r.Languages, err = b.languages(ctx)
+	}
+	if err == nil && b.runs(packages) {
+		r.Packages, err = b.packages(ctx)
 	}
 	if err == nil && b.runs(services) {
 		r.Serve, err = b.serve(ctx)

@@ -48,7 +48,7 @@ class Connection {
   send(words, key, end) {
     const link = this.link();
     const isInUse = performance.now() - link.lastReply <= idle && link.isReady();
-    return isInUse ? this.exchange(link, words, key, end) : this.sendOver(link, words, key, end);
+    return isInUse ? this.exchange(link, words, key, end) : end.until(this.sendOver(link, words, key, end));
   }
 
   /** Sends it as soon as the link is ready. */
@@ -61,13 +61,10 @@ class Connection {
   }
 
   exchange(link, words, key, end) {
-    return link.write(words, key, end).then((reply) => {
-      this.heard(link);
-      return reply;
-    }, (error) => {
+    return end.until(link.write(words, key, end), () => this.heard(link), (error) => {
       if (link.misleads(error)) this.leave(link);
       else if (isReply(error)) this.heard(link);
-      throw link.hasNotRun(error) ? new Unsent(error.message, { cause: error }) : error;
+      return link.hasNotRun(error) ? new Unsent(error.message, { cause: error }) : error;
     });
   }
 

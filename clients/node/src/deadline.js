@@ -1,6 +1,7 @@
 'use strict';
 
 const { isReply } = require('./errors');
+const { onAbort } = require('./time');
 
 const period = 10; // milliseconds between two looks at the calls
 const busyShare = 1 / 20; // how much of the time counts in which this process is busy
@@ -64,19 +65,22 @@ class Deadlines {
 }
 
 /**
- * The deadline of one call: what ends it, once. It has what a client uses of an AbortSignal, without its cost.
+ * The deadline of one call: after timeout milliseconds of silence, or when the caller's signal is aborted. It has what
+ * node-redis uses of an AbortSignal, which would cost more than all the rest of a call.
  */
 class Deadline {
   #works = []; // what to call when the call has to end
+  #off; // the caller's signal is not listened to any more
   aborted = false;
   reason = undefined;
+  waited = -period; // it may begin just before a look
+  place = undefined;
 
-  constructor(deadlines, timeout) {
+  constructor(deadlines, timeout, signal) {
     this.deadlines = deadlines;
     this.timeout = timeout;
-    this.waited = -period; // it may begin just before a look
-    this.place = undefined;
-    this.queue();
+    this.signal = signal;
+    if (signal) this.#off = onAbort(signal, () => this.abort(signal.reason));
   }
 
   /** Goes behind all other calls, because it is sent only now. */
@@ -86,8 +90,8 @@ class Deadline {
     return this.place;
   }
 
-  /** Resolves with what the promise resolves with, or rejects when the call has to end: it may have run then. */
-  until(promise) {
+  /** Resolves with what a client replies, or rejects when the call has to end: it may have run then. */
+  until(promise, heard = () => {}, errorOf = (error) => error) {
     const place = this.queue();
     return new Promise((resolve, reject) => {
       // First a reply that has arrived is read, and the client has a turn to say that it has not sent the command.
@@ -95,10 +99,11 @@ class Deadline {
       this.addEventListener('abort', stop);
       promise.then((reply) => {
         place.answered = true;
+        heard();
         resolve(reply);
       }, (error) => {
         place.answered = isReply(error);
-        reject(error);
+        reject(errorOf(error));
       });
     });
   }
@@ -134,6 +139,7 @@ class Deadline {
   /** The call has ended. */
   end() {
     this.place = undefined;
+    this.#off?.();
   }
 }
 

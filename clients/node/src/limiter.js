@@ -137,16 +137,24 @@ class Limiter {
   }
 
   async ask(subject, { n, maxWait, id }, bounds) {
+    const keys = this.keys(subject, id === undefined ? this.values : { ...this.values, id });
+    const { timeout, signal } = bounds;
+    const options = { timeout, signal, repeats: id !== undefined, peeks: n === 0 };
+    const reply = await this.limits.caller.run(this.script, keys, this.args(n, maxWait, id), options);
+    return this.decision(reply, n, id, keys[0]);
+  }
+
+  /** Returns the ARGV of a question. It is often that of the last one. */
+  args(n, maxWait, id) {
+    const { last } = this;
+    if (last?.n === n && last.maxWait === maxWait && last.id === id) return last.args;
     const values = { ...this.values, permits: n, max_wait: maxWait, id };
-    const keys = this.keys(subject, values);
-    const repeats = id !== undefined;
-    const args = argsOf(this.script, values, this.ring?.groups);
-    const reply = await this.limits.caller.run(this.script, keys, args, { ...bounds, repeats, peeks: n === 0 });
-    return this.decision(reply, { n, id, key: keys[0] });
+    this.last = { n, maxWait, id, args: argsOf(this.script, values, this.ring?.groups) };
+    return this.last.args;
   }
 
   /** Makes a decision of the five integers that all scripts reply. Its times are in milliseconds. */
-  decision(reply, { n, id, key }) {
+  decision(reply, n, id, key) {
     const [granted, remaining, wait, resetAfter, now] = reply;
     const decision = this.answer(granted > 0, granted > 0 ? n : 0, remaining, wait / 1e3, resetAfter / 1e3);
     decision.now = now / 1e3;

@@ -32,7 +32,8 @@ function checkName(kind, name, argument = kind) {
 }
 
 /** Escapes what Redis Cluster reads in keys, as the manifest says. */
-const escape = (text) => text.replace(/[%{}]/g, (character) => manifest.key.escape[character]);
+const escape = (text) =>
+  /[%{}]/.test(text) ? text.replace(/[%{}]/g, (character) => manifest.key.escape[character]) : text;
 
 /** Returns a key: <prefix>:<limiter>:{<subject>}:<state>[:<part>]... */
 function redisKey(prefix, limiter, subject, state, parts = []) {
