@@ -47,7 +47,7 @@ class Connection {
   /** Sends a command, unless the call has to end before. */
   send(words, key, end) {
     const link = this.link();
-    const isInUse = performance.now() - link.lastReply <= idle && link.isReady();
+    const isInUse = performance.now() - link.lastReply <= idle && link.isReady() && !end.signal; // it may abort at once
     return isInUse ? this.exchange(link, words, key, end) : end.until(this.sendOver(link, words, key, end));
   }
 

@@ -36,7 +36,7 @@ class Own(NamedTuple):
     remap: Callable[[Address], Address]
     sentinels: Any  # the pool, if it finds its server through Sentinel
 
-    def settings(self, no_retry: object, timeout: float) -> Dict[str, Any]:
+    def settings(self, no_retry: object, timeout: Optional[float]) -> Dict[str, Any]:
         """The settings of connections with a timeout (in seconds) and without retries."""
         kwargs = {name: value for name, value in self.kwargs.items() if name not in _LEFT_OUT}
         config = kwargs.get("maint_notifications_config")
