@@ -22,6 +22,7 @@ _NOT_SHARED = {"parser_class", "encoder_class", "lib_name", "lib_version"}  # se
 _DEFAULTS = (100, 2**31)  # of max_connections, in the versions of redis-py
 _CONNECTIONS = 16  # by default: a decision takes less time than to connect
 _BACKGROUND = 1000  # calls in the background
+FRESH = 0.01  # seconds without a reply: the server may have closed the connection
 _PATIENCE = 10.0  # seconds that a call waits for a connection; a BlockingConnectionPool's own goes first
 
 
@@ -122,12 +123,12 @@ def is_full(background: Sized) -> bool:
 
 
 class Pool(NamedTuple):
-    """Connections that wait for no reply. redis-py's pool only makes them: in some versions it takes those back on
+    """Connections that wait for no reply, the last one used first. redis-py's pool only makes them: in some versions it takes those back on
     which a cancelled task was waiting for one."""
 
     maker: Any
     gate: "Gate"
-    idle: List[Any]
+    idle: List[Tuple[Any, float]]  # since when, by time.monotonic
 
 
 class Gate:

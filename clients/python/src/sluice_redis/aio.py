@@ -27,7 +27,7 @@ from redis.backoff import NoBackoff
 
 from . import _limiters, _slots
 from ._breaker import Breaker
-from ._connect import Gate, Own, Pool, is_full, own_of
+from ._connect import FRESH, Gate, Own, Pool, is_full, own_of
 from ._core import Address, Caller, Clock, NotSent, Send, Sleep, Steps, is_misled
 from ._errors import SlotLostError, SluiceError
 from ._factory import Factory, LimiterFace, ReservationFace, ReservedFace, SlotFace, make, named
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _AWAIT = "there is no answer yet: await it first"
 _TICK = 0.005  # seconds between two looks at the calls, or a 20th of the time of one
-_FRESH = 0.01  # seconds without a reply: the server may have closed the connection
 
 
 class Driver:
@@ -115,7 +114,7 @@ class Driver:
         if not pool.idle:
             return None
         connection, since = pool.idle.pop()
-        if time.monotonic() - since < _FRESH or not await self.is_closed(connection):
+        if time.monotonic() - since < FRESH or not await self.is_closed(connection):
             return connection
         return await self.quietly(connection.disconnect())
 
