@@ -123,7 +123,7 @@ class Driver:
         connection, over = pool.maker.make_connection(), asyncio.get_running_loop().create_future()
         task, is_done = self.keep(connection.connect(), self.tasks), False
         try:
-            with self.watch(watched, lambda: over.done() or over.set_result(None)):
+            with self.watch(watched, over.cancel):
                 await asyncio.wait({task, over}, return_when=asyncio.FIRST_COMPLETED)
             if not task.done():
                 raise NotSent(self.own.why(watched.why()))
