@@ -7,14 +7,13 @@
 """
 
 import asyncio
-import contextlib
 import functools
 import selectors
 import time
 from datetime import timedelta
 from types import TracebackType
 from typing import (
-    TYPE_CHECKING, Any, Awaitable, Callable, Coroutine, Dict, Generator, Iterator, Optional, Set, Tuple, Type, TypeVar,
+    TYPE_CHECKING, Any, Awaitable, Callable, Coroutine, Dict, Generator, Optional, Set, Tuple, Type, TypeVar,
     Union,
 )  # fmt: skip
 from weakref import WeakKeyDictionary
@@ -99,9 +98,9 @@ class Driver:
 
     async def send(self, op: Send) -> Any:
         """Sends and reads, in the task of the caller."""
-        pool, watched = self.pool(op.node, op.timeout), _Watched(op)
+        pool = self.pool(op.node, op.timeout)
         await self.enter(pool.gate, op.clock)
-        replies = pool.gate.replies
+        replies, watched = pool.gate.replies, _Watched(op)
         try:
             connection = await self.idle(pool) or await self.connected(pool, watched)
             return await self.exchange(connection, pool, watched)
@@ -113,26 +112,31 @@ class Driver:
         """A connection that the server has not closed, or None."""
         if not pool.idle:
             return None
-        connection, since = pool.idle.pop()
-        if time.monotonic() - since < FRESH or not await self.is_closed(connection):
-            return connection
-        return await self.quietly(connection.disconnect())
+        connection, used = pool.idle.pop()
+        is_open = time.monotonic() - used < FRESH
+        try:
+            is_open = is_open or not await self.is_closed(connection)
+        finally:
+            if not is_open:
+                self.background(connection.disconnect(), self.tasks)
+        return connection if is_open else None
 
     async def connected(self, pool: Pool, watched: "_Watched") -> Any:
         """A new connection. It connects in a task of its own, because some versions of redis-py lose a cancellation."""
         connection, over = pool.maker.make_connection(), asyncio.get_running_loop().create_future()
         task, is_done = self.keep(connection.connect(), self.tasks), False
         try:
-            with self.watch(watched, over.cancel):
-                await asyncio.wait({task, over}, return_when=asyncio.FIRST_COMPLETED)
+            self.watch(watched, over.cancel)
+            await asyncio.wait({task, over}, return_when=asyncio.FIRST_COMPLETED)
             if not task.done():
-                raise NotSent(self.own.why(watched.why()))
+                raise NotSent(self.own.why(watched.why))
             task.result()
             is_done = True
             return connection
         except (exceptions.RedisError, OSError) as error:
             raise NotSent(str(error)) from error
         finally:
+            watched.end = None
             if not is_done:
                 task.cancel()
                 self.keep(self.closed(connection, task), self.tasks)
@@ -146,38 +150,38 @@ class Driver:
         """Sends and reads. What ends it in time is that its connection is lost."""
         clean, op = False, watched.op
         try:
-            with self.watch(watched, lambda: connection._writer.transport.abort()):
-                for words in op.commands:
-                    await connection.send_command(*words)
-                for _ in op.commands[1:]:
-                    await connection.read_response()
-                reply = await connection.read_response()
+            self.watch(watched, functools.partial(_lose, connection))
+            for words in op.commands:
+                await connection.send_command(*words)
+            for _ in op.commands[1:]:
+                await connection.read_response()
+            reply = await connection.read_response()
             clean = True
             return reply
         except (exceptions.RedisError, OSError) as error:
             clean = isinstance(error, exceptions.ResponseError) and len(op.commands) == 1  # it was read
-            if watched.over and not clean:
-                raise exceptions.TimeoutError(watched.why()) from error
+            if watched.why and not clean:
+                raise exceptions.TimeoutError(watched.why) from error
             if is_misled(error, op.node, self.own.remap):
                 clean = False
                 await self.close_idle(pool)
             raise
         finally:
+            watched.end = None
             pool.gate.replies += clean
             if clean:
                 pool.idle.append((connection, time.monotonic()))
             else:
                 self.background(connection.disconnect(), self.tasks)
 
-    @contextlib.contextmanager
-    def watch(self, watched: "_Watched", end: Callable[[], object]) -> Iterator[None]:
-        """Calls end if the server is silent for too long."""
-        watch = self.watches.setdefault(asyncio.get_running_loop(), _Watch())
-        watch.add(watched, end)
-        try:
-            yield
-        finally:
-            watch.calls.discard(watched)
+    def watch(self, watched: "_Watched", end: Callable[[], object]) -> None:
+        """Calls end if the server is silent for too long, as long as watched.end is it."""
+        loop = asyncio.get_running_loop()
+        watch = self.watches.get(loop) or self.watches.setdefault(loop, _Watch())
+        watched.since, watched.spent, watched.end = time.monotonic(), 0.0, end
+        watch.calls.add(watched)
+        if not watch.runs:
+            watch.start()
 
     async def is_closed(self, connection: Any) -> bool:
         """Reports whether something has come, or the end: also what a busy loop has not read."""
@@ -217,17 +221,21 @@ class Driver:
         return pool
 
 
+def _lose(connection: Any) -> None:
+    """Who waits for a reply finds that the connection is lost."""
+    writer = getattr(connection, "_writer", None)
+    if writer:
+        writer.transport.abort()
+
+
 class _Watched:
     """What waits for a server: a connection, or a command for its reply."""
 
     def __init__(self, op: Send) -> None:
         self.op, self.left = op, op.clock.left()
         self.since = self.spent = 0.0  # since when, by time.monotonic; seconds of Redis's time
-        self.over = False
-        self.end: Callable[[], object]
-
-    def why(self) -> str:
-        return f"no reply in {self.left:.3f} s"
+        self.end: Optional[Callable[[], object]] = None
+        self.why = ""  # it was ended
 
 
 class _Watch:
@@ -238,12 +246,6 @@ class _Watch:
         self.calls: Set[_Watched] = set()
         self.runs = False
 
-    def add(self, call: _Watched, end: Callable[[], object]) -> None:
-        call.since, call.spent, call.end = time.monotonic(), 0.0, end
-        self.calls.add(call)
-        if not self.runs:
-            self.start()
-
     def start(self) -> None:
         self.tick = min(_TICK, min(call.left for call in self.calls) / 20)
         self.runs, self.since, self.cpu = True, time.monotonic(), time.thread_time()
@@ -253,13 +255,12 @@ class _Watch:
         now = time.monotonic()
         passed = now - self.since
         idle = min(passed - (time.thread_time() - self.cpu), 2 * self.tick)  # more, if another call blocks the loop
-        for call in list(self.calls):
+        self.runs, self.calls = False, {call for call in self.calls if call.end}
+        for call in self.calls:
             call.spent += max(idle, min(passed / 20, self.tick)) if call.since <= self.since else 0.0
-            if min(call.left - call.spent, call.op.clock.until - now) <= 0.01 * call.left:
-                self.calls.discard(call)
-                call.over = True
+            if call.end and min(call.left - call.spent, call.op.clock.until - now) <= 0.01 * call.left:
+                call.why = f"no reply in {call.left:.3f} s"
                 call.end()
-        self.runs = False
         if self.calls:
             self.start()
 
