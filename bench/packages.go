@@ -162,3 +162,12 @@ func (r *packageRun) stop() {
 		}
 	}
 }
+
+// Busiest is the row of README: that of Node with the faster client.
+func (r *Results) Busiest() *Package {
+	if r.Packages == nil {
+		return nil
+	}
+	i := slices.IndexFunc(r.Packages.Rows, func(p Package) bool { return p.Client == "ioredis" && p.Callers > 1 })
+	return &r.Packages.Rows[i]
+}
