@@ -120,7 +120,7 @@ func (f foreign) start(addr string, limit int64, window time.Duration, environme
 	return d, nil
 }
 
-// startProgram runs a program of the language until it is ready. Between its arguments stand the server's host and port.
+// startProgram runs a program until it is ready. Between its arguments stand the host and the port of the server.
 func (t toolchain) startProgram(args []string, addr string, last []string, environment ...string) (*driver, error) {
 	host, port, _ := net.SplitHostPort(addr)
 	args = slices.Concat(args, []string{host, port}, last)

@@ -123,7 +123,7 @@ def is_full(background: Sized) -> bool:
 
 
 class Pool(NamedTuple):
-    """Connections that wait for no reply, the last one used first. redis-py's pool only makes them: in some versions it takes those back on
+    """Connections that wait for no reply. redis-py's pool only makes them: in some versions it takes those back on
     which a cancelled task was waiting for one."""
 
     maker: Any
