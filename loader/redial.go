@@ -50,4 +50,6 @@ func (h *redialHook) DialHook(next redis.DialHook) redis.DialHook {
 
 func (*redialHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
 
-func (*redialHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook { return next }
+func (*redialHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
