@@ -96,6 +96,7 @@ func TestServerBlips(t *testing.T) {
 		until (now[1] - from[1]) * 1000000 + now[2] - from[2] > 50000`
 	l := startLoad(16, askLimiter(limiter))
 	defer l.stop()
+	redistest.Await(t, "decisions of Redis", func() bool { return l.calls.Load() > l.degraded.Load() })
 	for name, blip := range map[string]func(){
 		"all connections are cut": func() { admin.ClientKillByFilter(ctx, "TYPE", "normal", "SKIPME", "yes") },
 		"a script of 50 ms":       func() { admin.Eval(ctx, slowScript, nil) },
