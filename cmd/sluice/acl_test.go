@@ -38,7 +38,7 @@ user sluice-look on #SHA256-OF-ITS-PASSWORD resetchannels %R~sluice:* +asking +c
 		}
 		wantNarrow(t, "acl", got.stderr)
 	}
-	wantSaid(t, sluiceRun(nil, "acl", "--client", "jedis"), exitUsage, "want go-redis, redis-py, node-redis, ioredis")
+	wantSaid(t, sluiceRun(nil, "acl", "--client", "hiredis"), exitUsage, "want go-redis, redis-py, node-redis, ioredis, jedis")
 }
 
 // setUsers sets the users of sluice acl, with the password pw. As they are printed, the server takes none of them.

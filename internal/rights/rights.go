@@ -1,6 +1,6 @@
 // Package rights has the commands that Redis clients send by themselves. The generator writes them into the manifest,
 // and sluice acl grants them. A test in internal/proof/repo runs each client as a user who has these rights and no
-// more. The clients for Java are tried in internal/proof/callers.
+// more, but those for Java, whose commands were seen with sluice try-caller.
 package rights
 
 // Client is a client library for Redis.
