@@ -1,17 +1,14 @@
 <?php
 require 'sluice.php';
-$at = parse_url(getenv('SLUICE_REDIS'));
-$sluice = null;
+[, $host, $port, $folder] = $argv;
+$sluice = Sluice::connect($host, (int) $port, $folder);
 while (($line = fgets(STDIN)) !== false) {
-    $call = json_decode($line);
+    [$name, $count, $words] = array_pad(explode(' ', trim($line), 3), 3, '');
+    $words = array_map(fn ($word) => hex2bin(trim($word, '-')), $words === '' ? [] : explode(' ', $words));
     try {
-        $sluice ??= Sluice::connect($at['host'], $at['port'], getenv('SLUICE_SCRIPTS'));
-        $reply = $sluice->call($call->script, array_map('hex2bin', $call->keys), array_map('hex2bin', $call->args));
-        $said = ['granted' => $reply[0] > 0, 'reply' => $reply];
-    } catch (SluiceError $error) {
-        $said = ['error' => $error->getMessage(), 'kind' => 'refused'];
+        $reply = $sluice->call($name, array_slice($words, 0, (int) $count), array_slice($words, (int) $count));
+        echo implode(' ', $reply), "\n";
     } catch (Exception $error) {
-        $said = ['error' => $error->getMessage(), 'kind' => 'unknown'];
+        echo '!', $error->getMessage(), "\n";
     }
-    echo json_encode(['id' => $call->id] + $said, JSON_INVALID_UTF8_SUBSTITUTE), "\n";
 }
