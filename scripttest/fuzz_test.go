@@ -126,9 +126,9 @@ func (z fuzzed) arguments(keys uint8, step int64, arguments []byte) (failures []
 		switch {
 		case failed != refused && refused != "":
 			failures = append(failures, fmt.Sprintf("%q: got %q, want %q", args, failed, refused))
-		case failed != "" && refused == "" && !z.contradicts(len(named), args):
+		case failed != "" && refused == "" && !z.contradicts(len(named), now, args):
 			failures = append(failures, fmt.Sprintf("%q: %s, of valid arguments and a state of the script's own", args, failed))
-		case failed == "" && refused == "" && z.contradicts(len(named), args):
+		case failed == "" && refused == "" && z.contradicts(len(named), now, args):
 			failures = append(failures, fmt.Sprintf("%q: %v, of arguments that contradict each other", args, reply))
 		}
 		if failed == "" && broken == nil && step >= 0 {
@@ -211,11 +211,17 @@ func (z fuzzed) named(args []string, name string) int64 {
 // algorithm is the script's name, of a script for many keys that of the script for one.
 func (z fuzzed) algorithm() string { return strings.TrimSuffix(z.script.Name, "_many") }
 
-// contradicts tells whether valid arguments may not be together.
-func (z fuzzed) contradicts(keys int, args []string) bool {
+// contradicts tells whether valid arguments may not be together, or not at this time.
+func (z fuzzed) contradicts(keys int, now int64, args []string) bool {
 	switch z.algorithm() {
-	case "token_bucket_set", "list_log_return", "zset_log_return", "slice_ring_return", "budget_settle":
+	case "token_bucket_set", "list_log_return", "zset_log_return", "slice_ring_return", "budget_settle", "quota_return":
 		return false
+	case "quota":
+		first, second := z.named(args, "first"), z.named(args, "second")
+		third, after := z.named(args, "third"), z.named(args, "after")
+		if first >= second || second >= third || third >= after || now < first || now >= after {
+			return true
+		}
 	case "list_log":
 		if z.script.KeyGroup != nil && int64(keys)*z.named(args, "permits") > 1000 {
 			return true

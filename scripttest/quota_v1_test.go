@@ -155,7 +155,7 @@ var quotaReturnV1 = table{
 		{"the largest count and begin that are read", []line{
 			{"", "!SET $1 9007199254740991~10000000000000", "OK"},
 			{"0s", "9007199254740991 1000000000000", "1000000000000"},
-			{"", "!GET $1", "9007199254740991 9000000000000"},
+			{"", "!GET $1", "@1362431h47m34.740991s 9000000000000"},
 		}},
 		{"what it cannot read is left alone", []line{
 			{"", "!RPUSH $1 x", "1"},

@@ -176,7 +176,7 @@ var gcraCalls = []cost{
 
 var quotaCalls = []cost{
 	{"the first grant", nil, line{"0s", "9 1 0" + days, ""}},
-	{"another", after("0s 9 1 0" + days), line{"1s", "9 1 2" + days, ""}},
+	{"another", after("0s 9 1 0" + days), line{"1s", "9 1 0" + days, ""}},
 	{"the first of a period", after("0s 9 1 0" + days), line{"24h", "9 1 0" + days, ""}},
 }
 
