@@ -20,7 +20,7 @@ func newCommand(t *testing.T) *Command {
 	t.Helper()
 	call := New(Options{Timeouts: []time.Duration{time.Second}}).NewCall(&listLog, "key", 5)
 	cmd := call.Attempt()
-	cmd.Write(context.Background())
+	cmd.Compose(context.Background())
 	return cmd
 }
 
