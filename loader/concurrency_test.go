@@ -683,6 +683,29 @@ func TestSlotPanics(t *testing.T) {
 	})
 }
 
+// TestSlotLogPanics loses two slots, by a renewal and by the end of a lease, whose logger panics: the process lives on.
+func TestSlotLogPanics(t *testing.T) {
+	var left atomic.Bool
+	withSlots(t, func(t *testing.T, s *slotServer) {
+		render := s.limits.Concurrency("render", 1, 30*time.Second)
+		for _, lose := range []func(){
+			func() { must(t, render.Reset(background, "acme")) },
+			func() { s.fail(slotFaults["silence"]) },
+		} {
+			slot := take(t, render)
+			left.Store(true)
+			lose()
+			time.Sleep(time.Minute)
+			wantLost(t, slot)
+			s.fail(nil)
+			if time.Sleep(time.Minute); left.Load() { // longer than the log is silent about the same
+				t.Error("nothing was logged")
+			}
+		}
+		wantFree(t, render, 1)
+	}, loader.Logger(slog.New(panicsOn{slog.DiscardHandler, "slot lost", &left})))
+}
+
 // TestZeroSlot wants a Slot that no call has returned to do nothing.
 func TestZeroSlot(t *testing.T) {
 	must(t, new(loader.Slot).Release())

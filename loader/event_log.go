@@ -42,13 +42,16 @@ func (l *Loader) warn(ctx context.Context, message string, script *sluice.Script
 	l.log.Log(ctx, slog.LevelWarn, message, name+" "+limiter, append(attrs, slog.Any("error", err))...)
 }
 
-// slotLost logs that a slot of a limiter was lost.
+// slotLost logs that a slot of a limiter was lost. No caller waits: a panic of the handler is logged.
 func (l *Loader) slotLost(ctx context.Context, lost *SlotLostError) {
+	returned := false
+	defer func() { l.log.Panicked(wire.Caught(returned, recover())) }()
 	why := lost.Err
 	if state, ok := errors.AsType[*StateError](why); ok {
 		why = errors.New(state.Code + " " + state.Text) // without the keys
 	}
 	l.log.Log(ctx, slog.LevelWarn, "slot lost", lost.Limiter, slog.String("limiter", lost.Limiter), slog.Any("error", why))
+	returned = true
 }
 
 // isCallersError reports whether an error was caused by the caller, is about a single key, or has been logged already.
