@@ -72,9 +72,10 @@ type Request struct {
 	IP     string              // request.ip: the client's address, without a port; "" if it has none (a unix socket)
 	Header map[string][]string // request.header: names in the form of http.CanonicalHeaderKey
 	Query  url.Values          // request.query
-	Cookie map[string]string   // request.cookie
+	Cookie map[string][]string // request.cookie
 
-	peerErr error // why there is no IP, if that is not the client's fault
+	peerErr  error // why there is no IP, if that is not the client's fault
+	queryErr error // why a part of the query is not in Query
 }
 
 // Set sets an attribute by its name in expressions: request.method, request.header.x-user, request.query.page,
@@ -163,10 +164,7 @@ func (r *Request) set(name, value string) bool {
 	case "query":
 		r.Query = withValue(r.Query, key, value)
 	case "cookie":
-		if r.Cookie == nil {
-			r.Cookie = map[string]string{}
-		}
-		r.Cookie[key] = value
+		r.Cookie = withValue(r.Cookie, key, value)
 	default:
 		return false
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/url"
+	"strings"
 
 	"github.com/sluice-redis/sluice/admission"
 	"github.com/sluice-redis/sluice/httplimit"
@@ -107,21 +109,21 @@ func (s *set) attributes(r *http.Request) Attributes {
 	client, err := s.file.clients.Find(r.RemoteAddr, r.Header)
 	request.IP, request.peerErr = admit.Network(client, client.BitLen()), err
 	if s.query {
-		request.Query = r.URL.Query()
+		request.Query, request.queryErr = url.ParseQuery(r.URL.RawQuery)
 	}
 	if s.cookie {
-		request.Cookie = cookies(r)
+		request.Cookie = cookies(r.Header)
 	}
 	return Attributes{Request: request}
 }
 
-// cookies is the first cookie of each name.
-func cookies(r *http.Request) map[string]string {
-	values := map[string]string{}
-	for _, c := range r.Cookies() {
-		if _, twice := values[c.Name]; !twice {
-			values[c.Name] = c.Value
-		}
+// cookies returns the cookies of a request. net/http would leave out what it takes for wrong, and applications may not.
+func cookies(h http.Header) map[string][]string {
+	values := map[string][]string{}
+	for cookie := range strings.SplitSeq(strings.Join(h["Cookie"], ";"), ";") {
+		name, value, _ := strings.Cut(cookie, "=")
+		name = strings.TrimSpace(name)
+		values[name] = append(values[name], strings.Trim(strings.TrimSpace(value), `"`))
 	}
 	return values
 }

@@ -194,7 +194,7 @@ func TestMatchLongText(t *testing.T) {
 			long := "/" + strings.Repeat("a", n-1)
 			a := policy.Attributes{Request: &policy.Request{
 				IP: "192.0.2.7", Path: long, Header: map[string][]string{"A": {long}},
-				Query: map[string][]string{"a": {long}}, Cookie: map[string]string{"a": long},
+				Query: map[string][]string{"a": {long}}, Cookie: map[string][]string{"a": {long}},
 			}}
 			if _, err := f.Match(a); (err == nil) != want {
 				t.Errorf("%s with %d bytes: %v", words, n, err)

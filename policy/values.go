@@ -81,29 +81,33 @@ func (v *values) needed(name string) string {
 	return text
 }
 
-// at is the first value of a key of a header, a query or a cookie, as the client sent it.
+// at is the value of a key of a header, a query, a cookie or a descriptor. It fails where the client sent several, or a
+// query that cannot be read: an application may take another one.
 func (v *values) at(name, key string) (text string, found bool) {
+	var texts []string
 	switch name {
 	case "request.header":
-		text, found = first(v.Request.Header[http.CanonicalHeaderKey(key)])
+		texts = v.Request.Header[http.CanonicalHeaderKey(key)]
 	case "request.query":
-		text, found = first(v.Request.Query[key])
+		texts = v.Request.Query[key]
+		if err := v.Request.queryErr; err != nil {
+			v.fail(&clientError{err})
+		}
 	case "request.cookie":
-		text, found = v.Request.Cookie[key]
+		texts = v.Request.Cookie[key]
 	case "descriptor":
 		text, found = v.Descriptor.value(key)
+	}
+	for i, next := range texts {
+		if i > 0 && next != text {
+			v.fail(&clientError{fmt.Errorf("%s[%.100q] has several values", name, key)})
+		}
+		text, found = next, true
 	}
 	if len(text) > maxText {
 		return v.tooLong(name, text), found
 	}
 	return text, found
-}
-
-func first(texts []string) (string, bool) {
-	if len(texts) == 0 {
-		return "", false
-	}
-	return texts[0], true
 }
 
 // tooLong refuses a text on which an expression could spend more than was estimated.

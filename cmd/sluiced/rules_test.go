@@ -369,7 +369,7 @@ func TestClientErrors(t *testing.T) {
 	for _, ask := range []struct {
 		uri, header string
 		want        int
-	}{{"/?n=1", "a", 400}, {"/?n=one", "b", 400}, {"/?n=1", "s", 200}} {
+	}{{"/?n=1", "a", 400}, {"/?n=one", "b", 400}, {"/?n=1", "s", 200}, {"/?n=1&n=2", "b", 400}} {
 		r, w := httptest.NewRequest("GET", "/auth/x", nil), httptest.NewRecorder()
 		r.Header.Set("X-Forwarded-Uri", ask.uri)
 		r.Header.Set(ask.header, long)
@@ -382,7 +382,7 @@ func TestClientErrors(t *testing.T) {
 		t.Errorf("a descriptor: %v", err)
 	}
 	text := scrape(t, s.metrics)
-	if strings.Contains(text, `outcome="error"`) || !strings.Contains(text, `sluiced_refusals_total{reason="no_key"} 2`) ||
+	if strings.Contains(text, `outcome="error"`) || !strings.Contains(text, `sluiced_refusals_total{reason="no_key"} 3`) ||
 		!strings.Contains(text, `limit="s",outcome="shadow_over_limit"} 1`) || out.String() != "" {
 		t.Errorf("logged %s; %s", out, text)
 	}

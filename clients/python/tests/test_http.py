@@ -16,7 +16,7 @@ import uvicorn
 from servers import ROOT, until
 
 from sluice_redis import ArgumentError, Decision, Limit, Limits, _log, aio
-from sluice_redis.http import ASGI, WSGI, fastapi_limit, headers_of, key_by_header, key_by_ip, subject_of
+from sluice_redis.http import ASGI, WSGI, Request, fastapi_limit, headers_of, key_by_header, key_by_ip, subject_of
 
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
 PROXY = key_by_ip(trusted_proxies=["127.0.0.0/8"])
@@ -230,6 +230,13 @@ def test_addresses(case):
     assert subjects_for(key_by_ip(["10.0.0.1"]), peer="10.0.0.1", X_FORWARDED_FOR=[line]) == case.get("subject")
     behind = "192.0.2.1" if case.get("unix") else case.get("subject", 500)
     assert subjects_for(key_by_ip(["unix"]), peer=text, X_FORWARDED_FOR=[b"192.0.2.1"]) == behind
+
+
+def test_lines_of_a_header():
+    """Of lines that differ an application may take another one than the limiter."""
+    key = key_by_header("X-Key")
+    for lines, want in {(): "", (b"a",): "a", (b"a", b"a"): "a", (b"a", b"b"): "", (b"a", b""): ""}.items():
+        assert key(Request("192.0.2.1", lambda name: list(lines), "/", None)) == want
 
 
 def test_cost(serve):

@@ -42,13 +42,15 @@ class Request:
     """What a key is made from."""
 
     peer: str  # the remote address of the connection, with or without a port; "" of a Unix socket
-    _raw: Callable[[str], Optional[bytes]]  # the bytes of a header; None without it, and several joined by commas
+    _raw: Callable[[str], List[bytes]]  # the bytes of a header, line by line; a server of WSGI joins lines by commas
     path: str  # decoded; "" if it is not UTF-8
     native: Any  # the environ of WSGI, the scope of ASGI
 
     def header(self, name: str) -> str:
-        """The value of a header; "" without it, and if it is not UTF-8."""
-        return _text(self._raw(name) or b"")
+        """The value of a header; "" without it, if it is not UTF-8, and if there are lines with different values, of
+        which the application may take another one."""
+        lines = set(self._raw(name))
+        return _text(lines.pop()) if len(lines) == 1 else ""
 
 
 Key = Callable[[Request], Union[str, Sequence[str]]]
@@ -104,7 +106,7 @@ def key_by_ip(trusted_proxies: Sequence[str] = (), ipv6_prefix: int = 64) -> Key
         unix = not address and request.peer.startswith(("@", "/", "unix:") if request.peer else "")
         proxy, read = trusted(address) if address else unix and "unix" in trusted_proxies, False
         forwarded = request._raw("X-Forwarded-For")
-        for hop in reversed(forwarded.decode("latin-1").split(",")) if forwarded is not None else ():
+        for hop in reversed(b",".join(forwarded).decode("latin-1").split(",")) if forwarded else ():
             hop = hop.strip(" \t")
             if not proxy or hop.lower() == "unknown":
                 break
@@ -304,9 +306,9 @@ class WSGI(_Middleware):
     _kind, _module, _wanted = "a WSGI application", "sluice_redis", _sync.Limiter
 
     def __call__(self, environ: Any, start_response: Callable[..., Any]) -> Iterable[bytes]:
-        def raw(name: str) -> Optional[bytes]:
+        def raw(name: str) -> List[bytes]:
             value = environ.get("HTTP_" + name.upper().replace("-", "_"))
-            return value if value is None else str(value).encode("latin-1", "replace")
+            return [] if value is None else [str(value).encode("latin-1", "replace")]
 
         path = _text(environ.get("PATH_INFO", "").encode("latin-1", "replace"))
         answer = self._decide(Request(environ.get("REMOTE_ADDR", ""), raw, path, environ))
@@ -354,9 +356,8 @@ class ASGI(_Middleware):
         await self.app(scope, receive, send_on)
 
     async def _decide(self, scope: Any) -> _Answer:
-        def raw(name: str) -> Optional[bytes]:
-            lines = [value for field, value in scope["headers"] if field == name.lower().encode()]
-            return b",".join(lines) if lines else None
+        def raw(name: str) -> List[bytes]:
+            return [value for field, value in scope["headers"] if field == name.lower().encode()]
 
         raw_path = scope.get("raw_path")
         path = unquote_to_bytes(raw_path.partition(b"?")[0]) if raw_path else scope.get("path", "").encode()

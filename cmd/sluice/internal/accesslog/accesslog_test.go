@@ -42,12 +42,12 @@ func TestParse(t *testing.T) {
 	query.Query = map[string][]string{"page": {"2"}}
 	proxied := agent(request("GET", "/"), "", "curl/8")
 	proxied.Host = "example.com"
-	proxied.Header["Cookie"], proxied.Cookie = []string{"sid=s1; b=2"}, map[string]string{"sid": "s1", "b": "2"}
+	proxied.Header["Cookie"], proxied.Cookie = []string{"sid=s1; b=2"}, map[string][]string{"sid": {"s1"}, "b": {"2"}}
 	header := request("POST", "/code")
 	header.Host, header.Header = "shop", map[string][]string{"X-User": {"ada"}}
 	nginx := request("GET", "/x")
 	nginx.Header = map[string][]string{"X-User": {"ada"}}
-	nginx.Cookie, nginx.Host = map[string]string{"sid": "s"}, "h"
+	nginx.Cookie, nginx.Host = map[string][]string{"sid": {"s"}}, "h"
 	user := map[string]string{"user.key": "ada"}
 	for _, test := range []struct {
 		name, pattern, line string

@@ -142,9 +142,9 @@ func (d *draft) setHeader(name string, values ...string) {
 
 func (d *draft) setCookie(name, value string) {
 	if d.Request.Cookie == nil {
-		d.Request.Cookie = map[string]string{}
+		d.Request.Cookie = map[string][]string{}
 	}
-	d.Request.Cookie[name] = value
+	d.Request.Cookie[name] = []string{value}
 }
 
 // setAddress takes an address with or without a port.
