@@ -236,7 +236,8 @@ class IORedis extends Connection {
     client.on('close', () => this.forget());
   }
 
-  write(words) {
+  write([name, ...args]) {
+    const words = [name.toLowerCase(), ...args]; // in capitals ioredis before 6 finds no key, and asks any node
     if (this.isCluster) return this.client.call(...words).catch(rethrow);
     return new Promise((resolve, reject) => {
       this.inFlight.add(reject);
