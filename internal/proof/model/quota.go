@@ -109,5 +109,8 @@ func quotaReturn(c call) Outcome {
 	}
 	value := c.store[c.keys[0]]
 	value.Text = fmt.Sprint(begin, " ", count-returned)
+	if value.Expires > 0 {
+		value.Expires = max(value.Expires, c.now/1000+1) // where it is overdue
+	}
 	return Outcome{Reply: []int64{returned}, After: c.store.With(c.keys[0], value)}
 }
