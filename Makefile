@@ -147,7 +147,7 @@ vectors: ## write scripttest/vectors from the model
 	go test ./scripttest -run '^TestVectorsAreCurrent$$' -count=1 -update
 
 bench: server ## measure everything; writes bench/results.*, docs/benchmarks.md and README (half an hour)
-	cd bench && go run . && go run . -only languages
+	cd bench && go run . && go run . -only languages && go run . -only packages
 
 generate: ## write the files that are generated from the scripts' headers
 	go generate ./...

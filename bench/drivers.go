@@ -28,21 +28,23 @@ type toolchain struct {
 	needs  string
 	build  [][]string
 	run    []string
+
+	packages []string // runs the program of -only packages: arguments client, who, host, port, callers
 }
 
 var toolchains = map[string]toolchain{
 	"Java": {"java", "pom.xml", "a JDK of 17 or later and Maven (Debian: default-jdk-headless, maven)", [][]string{
 		{"mvn", "--quiet", "--batch-mode", "dependency:copy-dependencies", "-DoutputDirectory=lib"},
 		{"javac", "-cp", "lib/*", "-d", "lib", "Driver.java", "lib/Sluice.java"},
-	}, []string{"java", "-Xmx256m", "-cp", "lib/*:lib", "Driver"}},
+	}, []string{"java", "-Xmx256m", "-cp", "lib/*:lib", "Driver"}, nil},
 	"Python": {"python", "requirements.txt", "Python 3.10 or later with venv (Debian: python3-venv)", [][]string{
 		{"python3", "-m", "venv", ".venv"},
 		{".venv/bin/pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "-r", "requirements.txt"},
-	}, []string{".venv/bin/python", "driver.py"}},
+	}, []string{".venv/bin/python", "driver.py"}, []string{".venv/bin/python", "packages.py"}},
 	"Node": {"node", "package.json", "Node 20 or later and npm (an older one: npm install -g node)", [][]string{
 		{"node", "--eval", "if (parseInt(process.versions.node) < 20) throw new Error(process.version)"},
 		{"npm", "ci", "--silent", "--ignore-scripts"},
-	}, []string{"node", "driver.mjs"}},
+	}, []string{"node", "driver.mjs"}, []string{"node", "packages.mjs"}},
 }
 
 // prepare builds the driver in its folder. The Java one gets the caller of docs/clients/java.md, as it stands there.
@@ -103,15 +105,25 @@ type driver struct {
 // start runs the driver for a limiter, with more in its environment, until it is ready.
 func (f foreign) start(addr string, limit int64, window time.Duration, environment ...string) (*driver, error) {
 	t := toolchains[f.language]
-	host, port, _ := net.SplitHostPort(addr)
-	args := slices.Concat(t.run, []string{f.name, host, port, fmt.Sprint(limit), fmt.Sprint(int64(window / time.Second))})
+	last := []string{fmt.Sprint(limit), fmt.Sprint(int64(window / time.Second))}
 	if f.script != nil {
 		scripts, err := filepath.Abs(filepath.Join("..", "scripts"))
 		if err != nil {
 			return nil, err
 		}
-		args = slices.Concat(args, []string{scripts}, f.script(limit, window.Microseconds()))
+		last = slices.Concat(last, []string{scripts}, f.script(limit, window.Microseconds()))
 	}
+	d, err := t.startProgram(slices.Concat(t.run, []string{f.name}), addr, last, environment...)
+	if err != nil {
+		return nil, fmt.Errorf("%s, %s: %w", f.language, f.name, err)
+	}
+	return d, nil
+}
+
+// startProgram runs a program until it is ready. Between its arguments stand the host and the port of the server.
+func (t toolchain) startProgram(args []string, addr string, last []string, environment ...string) (*driver, error) {
+	host, port, _ := net.SplitHostPort(addr)
+	args = slices.Concat(args, []string{host, port}, last)
 	folder := filepath.Join("languages", t.folder)
 	if strings.HasPrefix(args[0], ".") {
 		args[0], _ = filepath.Abs(filepath.Join(folder, args[0]))
@@ -126,7 +138,7 @@ func (f foreign) start(addr string, limit int64, window time.Duration, environme
 	d.in, d.out = in, bufio.NewReader(out)
 	if word, err := d.read(); err != nil || word != "ready" {
 		d.stop()
-		return nil, fmt.Errorf("%s, %s: it says %q and not ready: %v\n%.2000s", f.language, f.name, word, err, &d.printed)
+		return nil, fmt.Errorf("it says %q and not ready: %v\n%.2000s", word, err, &d.printed)
 	}
 	return d, nil
 }

@@ -4,6 +4,7 @@
 //	go run . [-only server|worst|many|go|http] [-quick] [-out directory]
 //	go run . -only peers        # the limiters in Go again, into the same files
 //	go run . -only languages    # the limiters of other languages, into the same files
+//	go run . -only packages     # our packages for Python and Node beside others, into the same files
 //	go run . -only serve        # the rate limit service beside envoyproxy/ratelimit, into results.json and docs/serve.md
 //	go run . readme             # the pages again, from results.json
 package main
@@ -74,10 +75,11 @@ const libraries = "peers"
 // extras are sections by themselves: they need the interpreters of other languages, and a program that is not ours.
 const (
 	languages = "languages"
+	packages  = "packages"
 	services  = "serve"
 )
 
-var extras = []string{languages, services}
+var extras = []string{languages, packages, services}
 
 func (b *bench) runs(section string) bool {
 	return b.only == "" && !slices.Contains(extras, section) || b.only == section
@@ -117,6 +119,7 @@ func (b *bench) run(ctx context.Context) (*Results, error) {
 		{libraries, func() (err error) { r.Peers, err = b.peers(ctx); return err }},
 		{"http", func() (err error) { r.HTTP, err = b.https(ctx); return err }},
 		{languages, func() (err error) { r.Languages, err = b.languages(ctx); return err }},
+		{packages, func() (err error) { r.Packages, err = b.packages(ctx); return err }},
 		{services, func() (err error) { r.Serve, err = b.serve(ctx); return err }},
 	} {
 		if err == nil && b.runs(s.section) {

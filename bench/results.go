@@ -31,6 +31,7 @@ type Results struct {
 	PeersRun   string       `json:"peers_run,omitempty"` // what measured them, if it was a run of its own
 	HTTP       []HTTP       `json:"http,omitempty"`
 	Languages  *Languages   `json:"languages,omitempty"` // a run of its own
+	Packages   *Packages    `json:"packages,omitempty"`  // a run of its own
 	Serve      *Serve       `json:"serve,omitempty"`     // a run of its own
 }
 
@@ -122,6 +123,9 @@ func (r *Results) besides(only string) (*Results, error) {
 	case languages:
 		last.Languages = r.Languages
 		return last, nil
+	case packages:
+		last.Packages = r.Packages
+		return last, nil
 	case services:
 		last.Serve = r.Serve
 		return last, nil
@@ -130,7 +134,7 @@ func (r *Results) besides(only string) (*Results, error) {
 		last.PeersRun = strings.Join([]string{r.Date, r.Server, r.Go, r.CPU}, ", ")
 		return last, nil
 	}
-	r.Languages, r.Serve = last.Languages, last.Serve
+	r.Languages, r.Packages, r.Serve = last.Languages, last.Packages, last.Serve
 	return r, nil
 }
 

@@ -33,7 +33,8 @@ class Breaker {
     this.inFlight -= 1;
     this.probing = false;
     if (!error || (isReply(error) && !toAll.includes(codeOf(error)))) {
-      Object.assign(this, { failures: 0, silent: performance.now() });
+      this.failures = 0;
+      this.silent = performance.now();
     } else {
       Object.assign(this, { failures: this.failures + 1, failed: performance.now(), why: cured(error.message) });
     }

@@ -85,7 +85,7 @@ class Budget extends SliceRing {
     const ring = scriptOf('slice_ring_v1');
     const args = argsOf(ring, { permits: 0, reported: 0 }, this.ring.groups);
     const reply = await this.limits.caller.run(ring, this.grantKeys(subject), args, { ...bounds, peeks: true });
-    return this.decision(reply, { n: 0 });
+    return this.decision(reply, 0);
   }
 }
 

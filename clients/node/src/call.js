@@ -1,10 +1,10 @@
 'use strict';
 
 const { Breakers } = require('./breaker');
-const { connect, Unsent } = require('./connection');
-const { Deadline, TimedOut } = require('./deadline');
+const { connect } = require('./connection');
+const { Deadline, TimedOut, Unsent } = require('./deadline');
 const errors = require('./errors');
-const { onAbort, sleep, jitter } = require('./time');
+const { sleep, jitter } = require('./time');
 
 const { codeOf, isReply } = errors;
 
@@ -37,107 +37,109 @@ class Caller {
    * an attempt that has not run, and after a lost reply only what counts once: with repeats, and with peeks, which
    * writes nothing.
    */
-  async run(script, keys, args, { timeout, signal, repeats = false, peeks = false }) {
-    const call = new Call(this, script, keys, { repeats, peeks });
-    const words = ['EVALSHA', script.sha1, String(keys.length), ...keys, ...args];
+  run(script, keys, args, { timeout, signal, repeats = false, peeks = false }) {
     signal?.throwIfAborted();
     const breaker = this.breakers?.of(keys[0]);
     breaker?.admit(timeout);
-    try {
-      return await this.bounded(timeout, signal, async (end) => (await call.run(words, end)).map(Number));
-    } finally {
-      if (signal?.aborted) breaker?.leave();
-      else breaker?.report(call.failure);
-    }
+    const end = new Deadline(this.connection.deadlines, timeout, signal);
+    return new Call(this, breaker, script, keys, repeats, peeks, end).run(args);
   }
 
   /** Sends another command, once. A lost reply is an UnavailableError. */
   async command(words, key, { timeout, signal }) {
-    return this.bounded(timeout, signal, async (end) => {
-      try {
-        return await this.attempt(words, key, end);
-      } catch (error) {
-        throw unavailable(words[0], error, end);
-      }
-    });
+    signal?.throwIfAborted();
+    const end = new Deadline(this.connection.deadlines, timeout, signal);
+    try {
+      return await this.attempt(words, key, end);
+    } catch (error) {
+      throw unavailable(words[0], error, end);
+    } finally {
+      end.end();
+    }
   }
 
   /** Sends a command once. Rejects with an error reply, with Unsent, or with another error if it may have run. */
-  async attempt(words, key, end) {
-    if (end.signal.aborted) throw new Unsent('there was no time left');
-    return end.until(this.connection.send(words, key, end.signal));
+  attempt(words, key, end) {
+    if (end.aborted) throw new Unsent('there was no time left');
+    return this.connection.send(words, key, end);
   }
 
   /** Loads a script, once for all who need it now. */
   load(script, end) {
     let loading = this.loads.get(script);
     if (!loading) {
-      loading = this.connection.load(script.source, end.signal).finally(() => this.loads.delete(script));
+      loading = this.connection.load(script.source, end).finally(() => this.loads.delete(script));
       this.loads.set(script, loading);
     }
     return end.until(loading);
-  }
-
-  /** Calls work with a deadline of so many milliseconds, which the caller's signal ends as well. */
-  async bounded(timeout, signal, work) {
-    signal?.throwIfAborted();
-    const end = new Deadline(this.connection.deadlines, timeout);
-    const off = onAbort(signal, () => end.abort(signal.reason));
-    try {
-      return await work(end);
-    } finally {
-      off();
-      end.end();
-    }
   }
 }
 
 /** One run of a script, with all its attempts. */
 class Call {
-  constructor(caller, script, keys, { repeats, peeks }) {
-    Object.assign(this, { caller, script, keys, repeats, peeks, retries: 0, reloads: 0 });
-    Object.assign(this, { lost: undefined, failure: undefined }); // an attempt may have run; the last one failed
+  retries = 0;
+  reloads = 0;
+  lost = undefined; // an attempt may have run
+  failure = undefined; // of the last attempt
+
+  constructor(caller, breaker, script, keys, repeats, peeks, end) {
+    this.caller = caller;
+    this.breaker = breaker;
+    this.script = script;
+    this.keys = keys;
+    this.repeats = repeats;
+    this.peeks = peeks;
+    this.end = end;
   }
 
-  async run(words, end) {
-    for (;;) {
-      try {
-        const reply = await this.caller.attempt(words, this.keys[0], end);
+  async run(args) {
+    const { caller, script, keys, end } = this;
+    const words = ['EVALSHA', script.sha1, String(keys.length), ...keys, ...args];
+    try {
+      let reply;
+      do {
         this.failure = undefined;
-        return reply;
-      } catch (error) {
-        this.failure = error;
-        await this.recover(error, end);
-      }
+        try {
+          reply = await caller.attempt(words, keys[0], end);
+        } catch (error) {
+          this.failure = error;
+          await this.recover(error);
+        }
+      } while (this.failure);
+      return reply.map(Number);
+    } finally {
+      end.end();
+      if (end.signal?.aborted) this.breaker?.leave();
+      else this.breaker?.report(this.failure);
     }
   }
 
   /** Prepares the next attempt, or throws what ends the call. */
-  async recover(error, end) {
-    if (isReply(error)) return this.afterReply(error, end);
+  async recover(error) {
+    if (isReply(error)) return this.afterReply(error);
     if (!(error instanceof Unsent) && !this.peeks) {
       this.lost = error;
-      if (!this.repeats) throw this.failed(error, end);
+      if (!this.repeats) throw this.failed(error);
     }
-    return this.pause(error, maxRetries, end);
+    return this.pause(error, maxRetries);
   }
 
-  async afterReply(error, end) {
+  async afterReply(error) {
     const code = codeOf(error);
-    if (code === 'NOSCRIPT') return this.reload(error, end);
+    if (code === 'NOSCRIPT') return this.reload(error);
     const isMoved = code === 'MOVED' && this.caller.connection.isCluster;
-    if (isMoved || notRun.includes(code)) return this.pause(error, code === 'TRYAGAIN' ? maxTryAgain : maxRetries, end);
-    throw this.final(code, error, end);
+    if (isMoved || notRun.includes(code)) return this.pause(error, code === 'TRYAGAIN' ? maxTryAgain : maxRetries);
+    throw this.final(code, error);
   }
 
   /** Loads the script. Nothing has run. */
-  async reload(error, end) {
+  async reload(error) {
     if (this.caller.preloaded || ++this.reloads > maxReloads) throw this.notLoaded(error);
     try {
-      await this.caller.load(this.script, end);
+      await this.caller.load(this.script, this.end);
     } catch (failure) {
       if (isReply(failure) && !notRun.includes(codeOf(failure))) throw this.notLoaded(failure);
-      await this.pause(failure, maxRetries, end);
+      await this.pause(failure, maxRetries);
     }
   }
 
@@ -150,18 +152,18 @@ class Call {
   }
 
   /** Pauses before a retry, unless there were too many or the time is up. */
-  async pause(error, limit, end) {
+  async pause(error, limit) {
     const pause = jitter(pauses[Math.min(this.retries, pauses.length - 1)]);
-    if (++this.retries > limit || end.signal.aborted) throw this.failed(error, end);
-    await sleep(pause, end.signal).catch(() => {
-      throw this.failed(error, end);
+    if (++this.retries > limit || this.end.aborted) throw this.failed(error);
+    await sleep(pause, this.end).catch(() => {
+      throw this.failed(error);
     });
   }
 
   /** Returns the error of a call without a reply. */
-  failed(error, end) {
-    if (this.lost === undefined) return unavailable(this.script.id, error, end);
-    const cause = end.signal.aborted ? end.signal.reason : error;
+  failed(error) {
+    if (this.lost === undefined) return unavailable(this.script.id, error, this.end);
+    const cause = this.end.aborted ? this.end.reason : error;
     return new errors.OutcomeUnknownError(
       `${this.script.id}: outcome unknown: it took effect once or not at all: ${cause?.message}`,
       { script: this.script.id, keys: this.keys, cause },
@@ -169,7 +171,7 @@ class Call {
   }
 
   /** Returns the error of a reply that a retry would not change. */
-  final(code, error, end) {
+  final(code, error) {
     const text = error.message.slice(error.message.indexOf(' ') + 1);
     const fields = { script: this.script.id, keys: this.keys, cause: error };
     if (code === 'BADARG') {
@@ -185,12 +187,12 @@ class Call {
     const stopped = text.includes('@user_script') && !this.peeks;
     if (stopped && !refused.test(error.message)) this.lost = error; // it may have written before
     if (code === 'MOVED') error.message += '; the server is a node of a cluster: give Limits a client of the cluster';
-    return this.failed(error, end);
+    return this.failed(error);
   }
 }
 
 function unavailable(what, error, end) {
-  const { aborted, reason } = end.signal;
+  const { aborted, reason } = end;
   if (aborted && !(reason instanceof TimedOut)) return reason; // the caller's own
   const late = aborted ? `${reason.message}: ` : '';
   return new errors.UnavailableError(errors.cured(`${what}: ${late}${error.message}`), { cause: error });

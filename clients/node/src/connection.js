@@ -1,19 +1,15 @@
 'use strict';
 
 const { errorMonitor } = require('node:events');
-const { Deadlines } = require('./deadline');
+const { Deadlines, Unsent } = require('./deadline');
 const { ArgumentError, codeOf, cured, isReply } = require('./errors');
-const { onAbort } = require('./time');
-
-/** In place of an error of the client: the command was not sent, and will not be. */
-class Unsent extends Error {}
 
 /**
- * Returns what sends commands through a client, without repeating them:
+ * Returns what sends commands through a client, without repeating them. end is the deadline of the call:
  *
- *     send(words, key, signal)  sends a command to the node of the key
- *     nodeOf(slot)              the address of a cluster's node, as far as it is known
- *     load(source, signal)      SCRIPT LOAD on every master
+ *     send(words, key, end)  sends a command to the node of the key
+ *     nodeOf(slot)           the address of a cluster's node, as far as it is known
+ *     load(source, end)      SCRIPT LOAD on every master
  */
 function connect(client) {
   if (!connections.has(Object(client))) connections.set(Object(client), connectionOf(client));
@@ -52,19 +48,28 @@ class Connection {
     client.on?.(errorMonitor, (error) => (this.failure = textOf(error))); // it is no listener to 'error'
   }
 
-  /** Sends a command, unless the signal is aborted before. */
-  async send(words, key, signal) {
+  /** Sends a command, unless the call has to end before. */
+  send(words, key, end) {
     const link = this.link();
+    const isInUse = performance.now() - link.lastReply <= idle && link.isReady() && !end.signal; // it may abort at once
+    return isInUse ? this.exchange(link, words, key, end) : end.until(this.sendOver(link, words, key, end));
+  }
+
+  /** Sends it as soon as the link is ready. */
+  async sendOver(link, words, key, end) {
     const late = () => 'it was aborted before';
-    if (performance.now() - link.lastReply > idle) await aborted(link.look(), signal, late);
-    await link.ready(signal);
-    if (signal.aborted) throw new Unsent(late());
-    const reply = link.write(words, key, signal);
-    reply.then(() => this.heard(link), (error) => {
+    if (performance.now() - link.lastReply > idle) await end.before(link.look(), late);
+    await link.ready(end);
+    if (end.aborted) throw new Unsent(late());
+    return this.exchange(link, words, key, end);
+  }
+
+  exchange(link, words, key, end) {
+    return end.until(link.write(words, key, end), () => this.heard(link), (error) => {
       if (link.misleads(error)) this.leave(link);
       else if (isReply(error)) this.heard(link);
+      return link.hasNotRun(error) ? new Unsent(error.message, { cause: error }) : error;
     });
-    return reply;
   }
 
   /** Lets the event loop read that the server has closed the connection: it takes up to three turns. */
@@ -125,7 +130,8 @@ class Connection {
 
   /** A reply has come over a connection. */
   heard(link) {
-    Object.assign(link, { lastReply: performance.now(), loadingSince: undefined });
+    link.lastReply = performance.now();
+    link.loadingSince = undefined;
     if (link === this && this.duplicate && !this.isMisled) this.use(undefined);
     if (link !== (this.duplicate ?? this)) return;
     this.backOff = minBackOff;
@@ -133,12 +139,12 @@ class Connection {
   }
 
   /** Waits for a connection: what is in the queue of a client without one cannot be taken back. */
-  async ready(signal) {
+  async ready(end) {
     while (!this.isReady()) {
       if (this.isEnded()) throw new Unsent('the client is not open: connect() it first');
       const { tls, socket } = this.client.options ?? {};
       const why = () => this.failure || (tls || socket?.tls ? ': no answer to TLS' : '');
-      await aborted(this.nextStatus(), signal, () => cured(`the connection was not ready in time${why()}`));
+      await end.before(this.nextStatus(), () => cured(`the connection was not ready in time${why()}`));
     }
   }
 
@@ -181,10 +187,14 @@ class NodeRedis extends Connection {
     return this.client.slots?.[slot]?.master?.address;
   }
 
+  hasNotRun(error) {
+    return hasNotRun(error);
+  }
+
   /** From version 5 on an abort drops what is not written yet. The signal of version 4 would say so of all commands. */
   write(words, key, abortSignal) {
     const args = this.isCluster ? [key, false, words] : [words];
-    return this.client.sendCommand(...args, { abortSignal, timeout: undefined }).catch(rethrow); // in place of its own
+    return this.client.sendCommand(...args, { abortSignal, timeout: undefined }); // in place of its own
   }
 
   async load(source, abortSignal) {
@@ -218,11 +228,6 @@ function hasNotRun(error) {
   );
 }
 
-/** Throws an error of a client, as Unsent if the command has not run. */
-function rethrow(error) {
-  throw hasNotRun(error) ? new Unsent(error.message, { cause: error }) : error;
-}
-
 /** ioredis and iovalkey. By default they send commands again whose replies were lost: such clients are refused. */
 class IORedis extends Connection {
   constructor(client) {
@@ -238,11 +243,19 @@ class IORedis extends Connection {
 
   write([name, ...args]) {
     const words = [name.toLowerCase(), ...args]; // in capitals ioredis before 6 finds no key, and asks any node
-    if (this.isCluster) return this.client.call(...words).catch(rethrow);
+    if (this.isCluster) return this.client.call(...words);
     return new Promise((resolve, reject) => {
       this.inFlight.add(reject);
-      this.client.call(...words).then(resolve, reject).finally(() => this.inFlight.delete(reject));
+      const ended = (settle) => (outcome) => {
+        this.inFlight.delete(reject);
+        settle(outcome);
+      };
+      this.client.call(...words).then(ended(resolve), ended(reject));
     });
+  }
+
+  hasNotRun(error) {
+    return this.isCluster && hasNotRun(error);
   }
 
   /** A client that does not send a command again forgets it when the connection is lost. */
@@ -251,8 +264,8 @@ class IORedis extends Connection {
     this.inFlight.clear();
   }
 
-  async load(source, signal) {
-    if (!this.isCluster) return this.send(['SCRIPT', 'LOAD', source], undefined, signal);
+  async load(source, end) {
+    if (!this.isCluster) return this.send(['SCRIPT', 'LOAD', source], undefined, end);
     return eachMaster(this.link().client.nodes('master'), (node) => node.call('SCRIPT', 'LOAD', source));
   }
 
@@ -312,12 +325,4 @@ const longestLoad = 250; // milliseconds that a dead master delays the others
 const textOf = (error) =>
   `: ${error?.lastNodeError?.message || error?.message || error?.code}`.replace(/,? with args beginning with.*/s, '');
 
-/** Resolves with the promise, or rejects as soon as the signal is aborted. */
-function aborted(promise, signal, why) {
-  return new Promise((resolve, reject) => {
-    const off = onAbort(signal, () => reject(new Unsent(why())));
-    promise.then(resolve).finally(off);
-  });
-}
-
-module.exports = { connect, Unsent };
+module.exports = { connect };

@@ -11,26 +11,29 @@ const idleTime = () => performance.eventLoopUtilization().idle;
 
 class TimedOut extends Error {}
 
+/** In place of an error of the client: the command was not sent, and will not be. */
+class Unsent extends Error {}
+
 /**
  * The deadlines of all calls on one client. What counts is the time in which this process waits and the server is
  * silent: not the time in which it answers what was sent earlier, and hardly the time in which this process is busy,
  * because it may not have read the reply yet, or not even sent the call. A burst is no outage.
  */
 class Deadlines {
-  #places = new Set(); // of calls, in the order of sending
+  #places = []; // of calls, in the order of sending
   #timer;
   silent = 0; // milliseconds that calls have waited since the last reply
   timedOut = false; // one of them has timed out
 
   /** A reply has come, or another connection is used. */
   heard() {
-    Object.assign(this, { silent: 0, timedOut: false });
+    this.silent = 0;
+    this.timedOut = false;
   }
 
   add(place) {
-    this.#places.add(place);
+    this.#places.push(place);
     this.#timer ??= this.#start();
-    return place;
   }
 
   #start() {
@@ -38,7 +41,7 @@ class Deadlines {
     return setTimeout(() => {
       const busy = Math.min(performance.now() - started, longestTurn) * busyShare;
       this.#look(Math.max(Math.min(idleTime() - idle, 2 * period), busy)); // more, if this process was stopped
-      this.#timer = this.#places.size > 0 ? this.#start() : undefined;
+      this.#timer = this.#places.length > 0 ? this.#start() : undefined;
     }, period);
   }
 
@@ -46,52 +49,98 @@ class Deadlines {
   #look(passed) {
     let answers = false; // to calls that were sent earlier
     this.silent += passed;
-    for (const place of this.#places) {
+    this.#places = this.#places.filter((place) => {
       const { deadline } = place;
-      if (deadline.place === place) deadline.waited = answers ? 0 : deadline.waited + passed;
-      else this.#places.delete(place);
-      if (deadline.waited >= deadline.timeout) {
+      const waits = deadline.place === place;
+      if (waits) deadline.waited = answers ? 0 : deadline.waited + passed;
+      if (waits && deadline.waited >= deadline.timeout) {
         this.timedOut = true;
         deadline.abort(new TimedOut(`no answer within ${Math.round(deadline.timeout)} ms`));
       }
       answers ||= place.answered;
       place.answered = false;
-    }
+      return waits;
+    });
   }
 }
 
-/** The deadline of one call. Its signal is aborted when the call has to end. */
+/**
+ * The deadline of one call: after timeout milliseconds of silence, or when the caller's signal is aborted. It has what
+ * node-redis uses of an AbortSignal, which would cost more than all the rest of a call.
+ */
 class Deadline {
-  constructor(deadlines, timeout) {
-    const controller = new AbortController();
-    this.abort = (reason) => controller.abort(reason);
-    Object.assign(this, { deadlines, timeout, signal: controller.signal });
-    this.waited = -period; // it may begin just before a look
-    this.queue();
+  #works = []; // what to call when the call has to end
+  #off; // the caller's signal is not listened to any more
+  aborted = false;
+  reason = undefined;
+  waited = -period; // it may begin just before a look
+  place = undefined;
+
+  constructor(deadlines, timeout, signal) {
+    this.deadlines = deadlines;
+    this.timeout = timeout;
+    this.signal = signal;
+    if (signal) this.#off = onAbort(signal, () => this.abort(signal.reason));
   }
 
   /** Goes behind all other calls, because it is sent only now. */
   queue() {
-    this.place = this.deadlines.add({ deadline: this, answered: false });
+    this.place = { deadline: this, answered: false };
+    this.deadlines.add(this.place);
     return this.place;
   }
 
-  /** Resolves with what the client resolves with, or rejects when the call has to end: it may have run then. */
-  until(promise) {
+  /** Resolves with what a client replies, or rejects when the call has to end: it may have run then. */
+  until(promise, heard = () => {}, errorOf = (error) => error) {
     const place = this.queue();
     return new Promise((resolve, reject) => {
       // First a reply that has arrived is read, and the client has a turn to say that it has not sent the command.
-      const stop = () => setImmediate(reject, new Error('no reply', { cause: this.signal.reason }));
-      const off = onAbort(this.signal, stop);
-      promise.then(resolve, reject).finally(off);
-      promise.then(() => true, isReply).then((answered) => (place.answered = answered));
+      const stop = () => setImmediate(reject, new Error('no reply', { cause: this.reason }));
+      this.addEventListener('abort', stop);
+      promise.then((reply) => {
+        place.answered = true;
+        heard();
+        resolve(reply);
+      }, (error) => {
+        place.answered = isReply(error);
+        reject(errorOf(error));
+      });
     });
+  }
+
+  /** Resolves with the promise, or rejects as soon as the call has to end: nothing was sent. */
+  before(promise, why) {
+    return new Promise((resolve, reject) => {
+      this.addEventListener('abort', () => reject(new Unsent(why())));
+      promise.then(resolve);
+    });
+  }
+
+  abort(reason) {
+    if (this.aborted) return;
+    this.aborted = true;
+    this.reason = reason;
+    this.#works.slice().forEach((work) => work());
+  }
+
+  addEventListener(_, work) {
+    this.#works.push(work);
+  }
+
+  removeEventListener(_, work) {
+    const at = this.#works.indexOf(work);
+    if (at >= 0) this.#works.splice(at, 1);
+  }
+
+  throwIfAborted() {
+    if (this.aborted) throw this.reason;
   }
 
   /** The call has ended. */
   end() {
     this.place = undefined;
+    this.#off?.();
   }
 }
 
-module.exports = { Deadlines, Deadline, TimedOut };
+module.exports = { Deadlines, Deadline, TimedOut, Unsent };

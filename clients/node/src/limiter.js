@@ -24,6 +24,7 @@ const kinds = {
 };
 
 const { refuse } = errors;
+const none = Object.freeze({}); // options
 
 /** A new random id: 22 characters of 128 bits. */
 const newId = () => randomBytes(16).toString('base64url');
@@ -56,13 +57,13 @@ class Limiter {
   }
 
   /** Asks for n permits now, all or none. */
-  async allowN(subject, n, options = {}) {
+  async allowN(subject, n, options = none) {
     const { id } = this.check('allowN', options, 'id');
     return this.decide('allowN', subject, { n, maxWait: 0, id: this.idOf(id) }, options);
   }
 
   /** Says what could be granted now, and changes nothing. */
-  async peek(subject, options = {}) {
+  async peek(subject, options = none) {
     return this.decide('peek', subject, { n: 0, maxWait: 0, id: '' }, this.check('peek', options));
   }
 
@@ -90,6 +91,7 @@ class Limiter {
 
   /** Returns the options of a call, if it has no others. */
   check(method, options, ...known) {
+    if (options === none) return options;
     const names = ['signal', ...known].filter((name) => name !== 'id' || this.kind.ids);
     checkOptions(this.name, `${this.kind.method}.${method}`, options, names);
     return options;
@@ -115,9 +117,8 @@ class Limiter {
 
   /** Asks for a decision: by Redis, or by the policy if Redis does not decide. */
   async decide(method, subject, question, options) {
-    checkSubject(this.name, subject);
     if (method !== 'peek') this.checkNumber(method, question.n);
-    if (this.capacity === 0) return this.answer({ wait: Infinity });
+    if (this.capacity === 0) return this.never(subject);
     try {
       return await this.ask(subject, question, this.bounds(options));
     } catch (error) {
@@ -136,33 +137,50 @@ class Limiter {
   }
 
   async ask(subject, { n, maxWait, id }, bounds) {
-    const values = { ...this.values, permits: n, max_wait: maxWait, ...(id === undefined ? {} : { id }) };
-    const keys = this.keys(subject, values);
-    const repeats = id !== undefined;
-    const args = argsOf(this.script, values, this.ring?.groups);
-    const reply = await this.limits.caller.run(this.script, keys, args, { ...bounds, repeats, peeks: n === 0 });
-    return this.decision(reply, { n, id, key: keys[0] });
+    const keys = this.keys(subject, id === undefined ? this.values : { ...this.values, id });
+    const { timeout, signal } = bounds;
+    const options = { timeout, signal, repeats: id !== undefined, peeks: n === 0 };
+    const reply = await this.limits.caller.run(this.script, keys, this.args(n, maxWait, id), options);
+    return this.decision(reply, n, id, keys[0]);
+  }
+
+  /** Returns the ARGV of a question. It is often that of the last one. */
+  args(n, maxWait, id) {
+    const { last } = this;
+    if (last?.n === n && last.maxWait === maxWait && last.id === id) return last.args;
+    const values = { ...this.values, permits: n, max_wait: maxWait, id };
+    this.last = { n, maxWait, id, args: argsOf(this.script, values, this.ring?.groups) };
+    return this.last.args;
   }
 
   /** Makes a decision of the five integers that all scripts reply. Its times are in milliseconds. */
-  decision([granted, remaining, wait, resetAfter, now, ...rest], { n, id, key }) {
-    const times = { wait: wait / 1e3, resetAfter: resetAfter / 1e3, now: now / 1e3 };
-    const rings = this.ring?.slices;
-    const grant = granted > 0 ? { permits: n, key, ...(id && { id }), ...(rings && { rings }) } : {};
-    return this.answer({ granted: granted > 0, remaining, ...times, ...grant, ...this.detail(rest, resetAfter, now) });
+  decision(reply, n, id, key) {
+    const [granted, remaining, wait, resetAfter, now] = reply;
+    const decision = this.answer(granted > 0, granted > 0 ? n : 0, remaining, wait / 1e3, resetAfter / 1e3);
+    decision.now = now / 1e3;
+    if (granted > 0) {
+      decision.key = key;
+      if (id) decision.id = id;
+      if (this.ring) decision.rings = this.ring.slices;
+    }
+    this.detail(decision, reply.slice(5), resetAfter, now);
+    return Object.freeze(decision);
   }
 
-  /** What the script replies beyond that. */
-  detail() {
-    return {};
+  /** Adds what the script replies beyond that. */
+  detail() {}
+
+  /** Makes a decision of what all have. It is frozen when it has the rest. */
+  answer(granted, permits, remaining, wait, resetAfter, degraded = false) {
+    const seconds = Math.ceil(Math.min(wait, longestRetry) / 1e3);
+    const retryAfterSeconds = Math.max(seconds, degraded && !granted ? 1 : 0);
+    return { granted, permits, remaining, wait, resetAfter, limit: this.limit, degraded, retryAfterSeconds };
   }
 
-  answer(fields) {
-    const nothing = { granted: false, permits: 0, remaining: 0, wait: 0, resetAfter: 0 };
-    const decision = { ...nothing, limit: this.limit, degraded: false, ...fields };
-    const seconds = Math.ceil(Math.min(decision.wait, longestRetry) / 1e3);
-    const least = decision.degraded && !decision.granted ? 1 : 0;
-    return Object.freeze({ ...decision, retryAfterSeconds: Math.max(seconds, least) });
+  /** Denies without asking. */
+  never(subject) {
+    checkSubject(this.name, subject);
+    return Object.freeze(this.answer(false, 0, 0, Infinity, 0));
   }
 
   /** What a decision says of its windows. */
@@ -180,8 +198,8 @@ class Limiter {
     const { granted, wait, states } = outcome;
     const remaining = Math.min(...states.map((state) => state.remaining));
     const resetAfter = Math.max(...states.map((state) => state.resetAfter));
-    const fields = { granted, permits: granted ? n : 0, remaining, wait, resetAfter, ...this.describe(states) };
-    return this.answer({ ...fields, degraded: true, cause });
+    const decision = this.answer(granted, granted ? n : 0, remaining, wait, resetAfter, true);
+    return Object.freeze(Object.assign(decision, this.describe(states), { cause }));
   }
 
   decideLocally(key, n, maxWait) {
@@ -397,8 +415,8 @@ class TokenBucket extends Reserver {
     await this.limits.caller.run(script, [key], args, { ...this.bounds(options), repeats: true });
   }
 
-  detail([permits, window]) {
-    return { limit: Object.freeze({ permits, window: window / 1e3 }) };
+  detail(decision, [permits, window]) {
+    decision.limit = Object.freeze({ permits, window: window / 1e3 });
   }
 }
 
@@ -417,8 +435,8 @@ class SliceRing extends Limiter {
     return keysOf(scriptOf('slice_ring_v1'), names, subject, {}, windows.map(groupOf));
   }
 
-  detail(counts, resetAfter, now) {
-    return this.describe(statesOf(this.ring, counts, resetAfter, now));
+  detail(decision, counts, resetAfter, now) {
+    Object.assign(decision, this.describe(statesOf(this.ring, counts, resetAfter, now)));
   }
 
   describe(states) {

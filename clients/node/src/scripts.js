@@ -32,7 +32,8 @@ function checkName(kind, name, argument = kind) {
 }
 
 /** Escapes what Redis Cluster reads in keys, as the manifest says. */
-const escape = (text) => text.replace(/[%{}]/g, (character) => manifest.key.escape[character]);
+const escape = (text) =>
+  /[%{}]/.test(text) ? text.replace(/[%{}]/g, (character) => manifest.key.escape[character]) : text;
 
 /** Returns a key: <prefix>:<limiter>:{<subject>}:<state>[:<part>]... */
 function redisKey(prefix, limiter, subject, state, parts = []) {
@@ -64,10 +65,15 @@ function checkSubject(limiter, subject) {
 
 /** Returns the KEYS of a script. values has what stands for <id> and <client>; groups what stands for <slice>. */
 function keysOf(script, { prefix, name }, subject, values, groups = []) {
+  const start = `${prefix}:${name}:{${checkSubject(name, subject)}}:`; // they were checked when it was made
   const keyOf = (key, named) => {
+    if (key.parts.length === 0) return start + key.state;
     const fill = (part) => part.replace(/<([a-z]+)>/g, (_, word) => named[`${word}_i`] ?? named[word]);
-    return redisKey(prefix, name, subject, key.state, key.parts.map(fill));
+    const parts = key.parts.map(fill);
+    checkStrings(name, 'parts', parts);
+    return [start + key.state, ...parts.map(escape)].join(':');
   };
+  if (groups.length === 0) return script.keys.map((key) => keyOf(key, values));
   const repeated = groups.flatMap((group) => script.group.keys.map((key) => keyOf(key, group)));
   return [...repeated, ...script.keys.map((key) => keyOf(key, values))];
 }
@@ -75,6 +81,7 @@ function keysOf(script, { prefix, name }, subject, values, groups = []) {
 /** Returns the ARGV of a script from values by name; groups has those of the arguments that are repeated. */
 function argsOf(script, values, groups = []) {
   const take = (named) => (argument) => word(script, argument, named[argument.name]);
+  if (groups.length === 0) return script.arguments.map(take(values));
   return [...script.arguments.map(take(values)), ...groups.flatMap((group) => script.group.arguments.map(take(group)))];
 }
 

@@ -22,6 +22,7 @@ _NOT_SHARED = {"parser_class", "encoder_class", "lib_name", "lib_version"}  # se
 _DEFAULTS = (100, 2**31)  # of max_connections, in the versions of redis-py
 _CONNECTIONS = 16  # by default: a decision takes less time than to connect
 _BACKGROUND = 1000  # calls in the background
+FRESH = 0.01  # seconds without a reply: the server may have closed the connection
 _PATIENCE = 10.0  # seconds that a call waits for a connection; a BlockingConnectionPool's own goes first
 
 
@@ -36,7 +37,7 @@ class Own(NamedTuple):
     remap: Callable[[Address], Address]
     sentinels: Any  # the pool, if it finds its server through Sentinel
 
-    def settings(self, no_retry: object, timeout: float) -> Dict[str, Any]:
+    def settings(self, no_retry: object, timeout: Optional[float]) -> Dict[str, Any]:
         """The settings of connections with a timeout (in seconds) and without retries."""
         kwargs = {name: value for name, value in self.kwargs.items() if name not in _LEFT_OUT}
         config = kwargs.get("maint_notifications_config")
@@ -127,7 +128,7 @@ class Pool(NamedTuple):
 
     maker: Any
     gate: "Gate"
-    idle: List[Any]
+    idle: List[Tuple[Any, float]]  # since when, by time.monotonic
 
 
 class Gate:

@@ -162,9 +162,9 @@ class Caller:
     ) -> Steps[List[int]]:
         """Runs a script. It asks again after a lost reply only if it is repeatable (a second run charges nothing) or a
         look (it charges nothing at all). It ends within its timeout, or sooner."""
-        words = (b"EVALSHA", script.sha1.encode(), encode(len(keys)), *map(encode, keys), *args)
+        words = (b"EVALSHA", script.sha1.encode(), b"%d" % len(keys), *map(encode, keys), *args)
         reply = yield from self.command(words, keys, timeout, repeatable, look, script, id, within)
-        return [int(field) for field in reply]
+        return list(map(int, reply))
 
     def refuse(self, key: Key, timeout: float) -> None:
         """Raises if the breaker of the key's node is open: before a call is made that threads would wait for."""

@@ -80,6 +80,8 @@ class Limiter:
         check_names(setup.prefix, name)
         self.setup, self.name = setup, name
         self.script = setup.caller.scripts[self.script_name]
+        self.one_call = self.script.maximum("permits")
+        self.last: Tuple[Tuple[int, int, str], Tuple[bytes, ...]] = (-1, 0, ""), ()
         self.state = str((self.script.entry.get("group", {}).get("keys") or self.script.entry["keys"])[0]["state"])
         self.policy = setup.on_failure if on_failure is None else on_failure
         check_policy(name, self.policy)
@@ -152,7 +154,7 @@ class Limiter:
         ask = self.setup.caller.call
         try:
             self.setup.caller.refuse(keys[0], self.timeout)
-            args = self.script.words({**self.values(), "permits": n, "max_wait": ahead, "id": id}, self.group())
+            args = self._args(n, ahead, id)
             reply = yield from ask(self.script, keys, args, self.timeout, self.has_ids, n == 0, id, within)
         except (UnavailableError, OutcomeUnknownError) as error:
             return self._fall_back(keys[0], n, ahead, id, error)
@@ -163,9 +165,17 @@ class Limiter:
             id=id if granted else "", rings=self.rings if granted else (), **self._detail(reply[5:], reset_after, now),
         )  # fmt: skip
 
+    def _args(self, n: int, ahead: int, id: str) -> Tuple[bytes, ...]:
+        """The ARGV of a question. It is often that of the last one."""
+        question, args = self.last
+        if question != (n, ahead, id):
+            args = self.script.words({**self.values(), "permits": n, "max_wait": ahead, "id": id}, self.group())
+            self.last = (n, ahead, id), args
+        return args
+
     def _check_amount(self, method: str, n: int) -> None:
         check_int(self.name, self.amount, n, 1)
-        most, one_call, why = self.capacity(), self.script.maximum("permits"), ""
+        most, one_call, why = self.capacity(), self.one_call, ""
         if one_call < most:
             most, why = one_call, f" of one call to a {self.title}{self.more}"
         if n > most:

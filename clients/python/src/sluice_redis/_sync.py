@@ -18,7 +18,7 @@ from redis.sentinel import SentinelConnectionPool
 
 from . import _limiters, _slots
 from ._breaker import Breaker
-from ._connect import Gate, Own, Pool, is_full, own_of
+from ._connect import FRESH, Gate, Own, Pool, is_full, own_of
 from ._core import Address, Caller, Clock, NotSent, Send, Sleep, Steps, is_misled
 from ._errors import SlotLostError, SluiceError
 from ._factory import Factory, LimiterFace, ReservationFace, ReservedFace, SlotFace, make, named
@@ -96,11 +96,11 @@ class Driver:
     def connect(self, pool: Pool, op: Send) -> Any:
         """A connection that the server has not closed, or a new one, within the time of the call."""
         try:
-            connection = pool.idle.pop()
+            connection, used = pool.idle.pop()
         except IndexError:
             connection = pool.maker.make_connection()
         else:
-            if self.is_open(connection):
+            if time.monotonic() - used < FRESH or self.is_open(connection):
                 return connection
             connection.disconnect()
         within = max(min(op.timeout, op.clock.left()), op.timeout / 10)
@@ -148,7 +148,7 @@ class Driver:
             spent = time.monotonic() - since
             if clean:
                 pool.gate.replies += 1
-                pool.idle.append(connection)
+                pool.idle.append((connection, time.monotonic()))
                 spent = min(spent, left / 4)  # this thread may have been late to read it
             else:
                 connection.disconnect()
@@ -157,7 +157,7 @@ class Driver:
     def close_idle(self, pool: Pool) -> None:
         with contextlib.suppress(IndexError):  # other threads take some, too
             while True:
-                pool.idle.pop().disconnect()
+                pool.idle.pop()[0].disconnect()
 
     def pool(self, node: Optional[Address], timeout: float) -> Pool:
         """The connections to a node whose timeout is this one, of this process: a fork has its own."""

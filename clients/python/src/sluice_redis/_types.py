@@ -13,12 +13,14 @@ from ._errors import ArgumentError, shown
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 MICROSECOND = timedelta(microseconds=1)
 SECOND_US, DAY_US = 1_000_000, 86_400_000_000
-NEVER = timedelta(microseconds=2**62 // 1000)
+_NEVER_US = 2**62 // 1000
+NEVER = timedelta(microseconds=_NEVER_US)
 """The wait of a denial that waiting does not help, because the limit is 0: 146 years."""
 
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
 _LIMITER = re.compile(r"[A-Za-z0-9._/-]+")
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_ESCAPED = re.compile("[%{}]")
 _ESCAPES = str.maketrans({"%": "%25", "{": "%7B", "}": "%7D"})
 
 
@@ -104,7 +106,7 @@ def micros(duration: timedelta) -> int:
 
 def duration(us: int) -> timedelta:
     """Microseconds as a duration; NEVER for all that is longer."""
-    return min(timedelta(microseconds=min(us, 2**62 // 1000)), NEVER)
+    return timedelta(microseconds=us) if us < _NEVER_US else NEVER
 
 
 def ceil_div(a: float, by: float) -> int:
@@ -187,7 +189,7 @@ def check_name(limiter: str, argument: str, value: object) -> None:
 
 def escape(text: str) -> str:
     """A subject or a part as it stands in keys."""
-    return text.translate(_ESCAPES)
+    return text.translate(_ESCAPES) if _ESCAPED.search(text) else text
 
 
 def redis_key(prefix: str, limiter: str, subject: str, state: str, *parts: str) -> str:

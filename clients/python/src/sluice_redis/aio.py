@@ -16,6 +16,7 @@ from typing import (
     TYPE_CHECKING, Any, Awaitable, Callable, Coroutine, Dict, Generator, Optional, Set, Tuple, Type, TypeVar,
     Union,
 )  # fmt: skip
+from weakref import WeakKeyDictionary
 
 from redis import exceptions
 from redis.asyncio import ConnectionPool, Redis, RedisCluster
@@ -25,7 +26,7 @@ from redis.backoff import NoBackoff
 
 from . import _limiters, _slots
 from ._breaker import Breaker
-from ._connect import Gate, Own, Pool, is_full, own_of
+from ._connect import FRESH, Gate, Own, Pool, is_full, own_of
 from ._core import Address, Caller, Clock, NotSent, Send, Sleep, Steps, is_misled
 from ._errors import SlotLostError, SluiceError
 from ._factory import Factory, LimiterFace, ReservationFace, ReservedFace, SlotFace, make, named
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     P = ParamSpec("P")
 T = TypeVar("T")
 _AWAIT = "there is no answer yet: await it first"
-_TICK = 0.005  # seconds between two looks at a call, or a 20th of its time
+_TICK = 0.005  # seconds between two looks at the calls, or a 20th of the time of one
 
 
 class Driver:
@@ -55,6 +56,7 @@ class Driver:
         self.pools: Dict[Tuple[asyncio.AbstractEventLoop, Optional[Address], float], Pool] = {}
         self.tasks: Set["asyncio.Task[Any]"] = set()  # that end soon
         self.rest: Set["asyncio.Task[Any]"] = set()  # of the background
+        self.watches: "WeakKeyDictionary[asyncio.AbstractEventLoop, _Watch]" = WeakKeyDictionary()
         self.renewals: Set["asyncio.Task[Any]"] = set()  # that end with their slots
 
     async def drive(self, steps: Steps[T]) -> T:
@@ -92,33 +94,106 @@ class Driver:
 
     async def close_idle(self, pool: Pool) -> None:
         while pool.idle:
-            await self.quietly(pool.idle.pop().disconnect())
+            await self.quietly(pool.idle.pop()[0].disconnect())
 
     async def send(self, op: Send) -> Any:
-        """Sends and reads. What counts is the time in which this process is idle and the server silent: while the loop
-        is blocked, a reply may be there that nobody has read."""
+        """Sends and reads, in the task of the caller."""
         pool = self.pool(op.node, op.timeout)
         await self.enter(pool.gate, op.clock)
-        left, spent = op.clock.left(), 0.0
-        exchange, replies, tick = _Exchange(self, pool, op), pool.gate.replies, min(_TICK, left / 20)
-        task = self.keep(exchange.run(), self.tasks)
-        task.add_done_callback(lambda task: task.cancelled() or task.exception())  # nobody may wait for it any more
-        task.add_done_callback(lambda _: pool.gate.leave(replies, exchange.silent))
-        try:  # not with asyncio.wait_for: before Python 3.12 it may lose a cancellation
-            while not task.done() and min(left - spent, op.clock.until - time.monotonic()) > 0.01 * left:
-                since, cpu = time.monotonic(), time.thread_time()
-                await asyncio.wait({task}, timeout=tick)
-                passed = time.monotonic() - since
-                idle = min(passed - (time.thread_time() - cpu), 2 * tick)  # more, if another call blocks the loop
-                spent = 0.0 if exchange.sent > since else spent + max(idle, min(passed / 20, tick))
+        replies, watched = pool.gate.replies, _Watched(op)
+        try:
+            connection = await self.idle(pool) or await self.connected(pool, watched)
+            return await self.exchange(connection, pool, watched)
         finally:
-            exchange.over, exchange.silent = True, spent >= 0.9 * op.timeout
-            task.cancel()
-            op.clock.spend(spent)
-        if task.done():
-            return task.result()
-        why = f"no reply in {left:.3f} s"
-        raise exceptions.TimeoutError(why) if exchange.sent else NotSent(self.own.why(why))
+            op.clock.spend(watched.spent)
+            pool.gate.leave(replies, watched.spent >= 0.9 * op.timeout)
+
+    async def idle(self, pool: Pool) -> Any:
+        """A connection that the server has not closed, or None."""
+        if not pool.idle:
+            return None
+        connection, used = pool.idle.pop()
+        is_open = time.monotonic() - used < FRESH
+        try:
+            is_open = is_open or not await self.is_closed(connection)
+        finally:
+            if not is_open:
+                self.background(connection.disconnect(), self.tasks)
+        return connection if is_open else None
+
+    async def connected(self, pool: Pool, watched: "_Watched") -> Any:
+        """A new connection. It connects in a task of its own, because some versions of redis-py lose a cancellation."""
+        connection, over = pool.maker.make_connection(), asyncio.get_running_loop().create_future()
+        task, is_done = self.keep(connection.connect(), self.tasks), False
+        try:
+            self.watch(watched, over.cancel)
+            await asyncio.wait({task, over}, return_when=asyncio.FIRST_COMPLETED)
+            if not task.done():
+                raise NotSent(self.own.why(watched.why))
+            task.result()
+            is_done = True
+            return connection
+        except (exceptions.RedisError, OSError) as error:
+            raise NotSent(str(error)) from error
+        finally:
+            watched.end = None
+            if not is_done:
+                task.cancel()
+                self.keep(self.closed(connection, task), self.tasks)
+
+    async def closed(self, connection: Any, task: "asyncio.Task[Any]") -> None:
+        await asyncio.wait({task})
+        task.cancelled() or task.exception()  # nobody waits for it any more
+        await self.quietly(connection.disconnect())
+
+    async def exchange(self, connection: Any, pool: Pool, watched: "_Watched") -> Any:
+        """Sends and reads. What ends it in time is that its connection is lost."""
+        clean, op = False, watched.op
+        try:
+            self.watch(watched, functools.partial(_lose, connection))
+            for words in op.commands:
+                await connection.send_command(*words)
+            for _ in op.commands[1:]:
+                await connection.read_response()
+            reply = await connection.read_response()
+            clean = True
+            return reply
+        except (exceptions.RedisError, OSError) as error:
+            clean = isinstance(error, exceptions.ResponseError) and len(op.commands) == 1  # it was read
+            if watched.why and not clean:
+                raise exceptions.TimeoutError(watched.why) from error
+            if is_misled(error, op.node, self.own.remap):
+                clean = False
+                await self.close_idle(pool)
+            raise
+        finally:
+            watched.end = None
+            pool.gate.replies += clean
+            if clean:
+                pool.idle.append((connection, time.monotonic()))
+            else:
+                self.background(connection.disconnect(), self.tasks)
+
+    def watch(self, watched: "_Watched", end: Callable[[], object]) -> None:
+        """Calls end if the server is silent for too long, as long as watched.end is it."""
+        loop = asyncio.get_running_loop()
+        watch = self.watches.get(loop) or self.watches.setdefault(loop, _Watch())
+        watched.since, watched.spent, watched.end = time.monotonic(), 0.0, end
+        watch.calls.add(watched)
+        if not watch.runs:
+            watch.start()
+
+    async def is_closed(self, connection: Any) -> bool:
+        """Reports whether something has come, or the end: also what a busy loop has not read."""
+        writer = getattr(connection, "_writer", None)
+        found = writer and writer.get_extra_info("socket")
+        with getattr(selectors, "PollSelector", selectors.SelectSelector)() as selector:
+            if found and selector.register(found.fileno(), selectors.EVENT_READ) and selector.select(0):
+                return True
+        try:
+            return bool(await (getattr(connection, "can_read", None) or connection.can_read_destructive)())
+        except (exceptions.RedisError, OSError):
+            return True
 
     async def enter(self, gate: Gate, clock: Clock) -> None:
         waiter, patience = gate.enter(clock), clock.patience(self.own.patience)
@@ -138,7 +213,7 @@ class Driver:
             for old in list(self.pools):
                 if old[0].is_closed():
                     self.pools.pop(old, None)
-            kwargs = self.own.settings(Retry(NoBackoff(), 0), timeout + 10)  # send is stricter, but knows a busy loop
+            kwargs = self.own.settings(Retry(NoBackoff(), 0), None)  # _Watch is stricter, and knows a busy loop
             if node:
                 kwargs["host"], kwargs["port"] = node
             maker = self.own.make_pool(ConnectionPool, SentinelConnectionPool, kwargs)
@@ -146,68 +221,48 @@ class Driver:
         return pool
 
 
-class _Exchange:
-    """One command and its reply, in a task of its own."""
-
-    def __init__(self, driver: Driver, pool: Pool, op: Send) -> None:
-        self.driver, self.pool, self.op = driver, pool, op
-        self.sent = 0.0  # when, by time.monotonic
-        self.over = False  # nobody waits for the reply
-        self.silent = False  # for its whole timeout
-
-    async def run(self) -> Any:
-        clean = False
-        try:
-            idle = bool(self.pool.idle)
-            connection = self.pool.idle.pop() if idle else self.pool.maker.make_connection()
-        except exceptions.RedisError as error:
-            raise NotSent(str(error)) from error
-        try:
-            await self.connect(connection, idle)
-            if self.over:  # redis-py has lost the cancellation
-                raise NotSent("cancelled")
-            self.sent = time.monotonic()
-            for words in self.op.commands:
-                await connection.send_command(*words)
-            for _ in self.op.commands[1:]:
-                await connection.read_response()
-            reply = await connection.read_response()
-            clean = True
-            return reply
-        except exceptions.RedisError as error:
-            clean = isinstance(error, exceptions.ResponseError) and len(self.op.commands) == 1  # it was read
-            if is_misled(error, self.op.node, self.driver.own.remap):
-                clean = False
-                await self.driver.close_idle(self.pool)
-            raise
-        finally:
-            self.pool.gate.replies += clean
-            if clean:
-                self.pool.idle.append(connection)
-            else:
-                await self.driver.quietly(connection.disconnect())
-
-    async def connect(self, connection: Any, idle: bool) -> None:
-        """Connects, also where the server has closed an idle connection meanwhile."""
-        try:
-            if idle and await self.is_closed(connection):
-                await connection.disconnect()
-            await connection.connect()
-        except (exceptions.RedisError, OSError) as error:
-            raise NotSent(str(error)) from error
+def _lose(connection: Any) -> None:
+    """Who waits for a reply finds that the connection is lost."""
+    writer = getattr(connection, "_writer", None)
+    if writer:
+        writer.transport.abort()
 
 
-    async def is_closed(self, connection: Any) -> bool:
-        """Reports whether something has come, or the end: also what a busy loop has not read."""
-        writer = getattr(connection, "_writer", None)
-        found = writer and writer.get_extra_info("socket")
-        with getattr(selectors, "PollSelector", selectors.SelectSelector)() as selector:
-            if found and selector.register(found.fileno(), selectors.EVENT_READ) and selector.select(0):
-                return True
-        try:
-            return bool(await (getattr(connection, "can_read", None) or connection.can_read_destructive)())
-        except (exceptions.RedisError, OSError):
-            return True
+class _Watched:
+    """What waits for a server: a connection, or a command for its reply."""
+
+    def __init__(self, op: Send) -> None:
+        self.op, self.left = op, op.clock.left()
+        self.since = self.spent = 0.0  # since when, by time.monotonic; seconds of Redis's time
+        self.end: Optional[Callable[[], object]] = None
+        self.why = ""  # it was ended
+
+
+class _Watch:
+    """Ends calls in time, all of an event loop by one timer. What counts is the time in which this process is idle and
+    the server silent: while the loop is blocked, a reply may be there that nobody has read."""
+
+    def __init__(self) -> None:
+        self.calls: Set[_Watched] = set()
+        self.runs = False
+
+    def start(self) -> None:
+        self.tick = min(_TICK, min(call.left for call in self.calls) / 20)
+        self.runs, self.since, self.cpu = True, time.monotonic(), time.thread_time()
+        asyncio.get_running_loop().call_later(self.tick, self.look)
+
+    def look(self) -> None:
+        now = time.monotonic()
+        passed = now - self.since
+        idle = min(passed - (time.thread_time() - self.cpu), 2 * self.tick)  # more, if another call blocks the loop
+        self.runs, self.calls = False, {call for call in self.calls if call.end}
+        for call in self.calls:
+            call.spent += max(idle, min(passed / 20, self.tick)) if call.since <= self.since else 0.0
+            if call.end and min(call.left - call.spent, call.op.clock.until - now) <= 0.01 * call.left:
+                call.why = f"no reply in {call.left:.3f} s"
+                call.end()
+        if self.calls:
+            self.start()
 
 
 class _Pending(Coroutine[Any, Any, T]):
