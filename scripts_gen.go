@@ -21,7 +21,7 @@ const (
 	ListLogReturnV1SHA1      = "bb7ef30fc9359a1d63c779cda53fd616db35a0df"
 	ListLogV1SHA1            = "d1926ff5cc8a8cc1665a22dd7ca56c071ff166c4"
 	QuotaReturnV1SHA1        = "4cab617a773627bbdbe8c3a697cc17d9fa444fdb"
-	QuotaV1SHA1              = "80914222f89be8654ad6fee3f6f17a7790c66e2e"
+	QuotaV1SHA1              = "88b21d83935f07079a80a3eb40f056930d4d2416"
 	SliceRingManyV1SHA1      = "cf3c53ff26166d808c990b4bf306fe9d0f6ebd39"
 	SliceRingReturnV1SHA1    = "ed948e775db337825291d3d0c62ce067f2732370"
 	SliceRingV1SHA1          = "7a1dedbf398b32a3ae6569f3446252c4ed173f90"
@@ -893,7 +893,7 @@ func ZSetLogV1() Script {
 // of them.
 func Libraries() []Library {
 	return []Library{
-		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "2d85ce0f11ef79072f21ef5d0799e8963ca33c0d", Source: sluiceV1Source},
+		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "09fb4730fd6e18d2d0e8111ec8157c4d4481fc9c", Source: sluiceV1Source},
 	}
 }
 

@@ -69,9 +69,6 @@ if permits > limit then return redis.error_reply("BADARG permits: want up to lim
 
 local clock = redis.call("TIME")
 local now = clock[1] * 1000000 + clock[2]
-if now < first or now >= after then
-  return redis.error_reply("BADARG first: want periods around the server's clock")
-end
 
 local stored = redis.pcall("GET", quota)
 if type(stored) == "table" then return stored end
@@ -84,6 +81,9 @@ end
 
 local step_back = 60000000 -- 60 s
 local at = begin > now + step_back and now or math.max(begin, now)
+if at < first or at >= after then
+  return redis.error_reply("BADARG first: want periods around the server's clock")
+end
 local chosen, ends = third, after
 if at < second then
   chosen, ends = first, second

@@ -300,7 +300,7 @@ var quotaV1Costs = []cost{
 	{"another", after("0s 9 1 0" + days), line{"1s", "9 1 0" + days, "TIME GET SET"}},
 	{"denied", after("0s 9 9 0" + days), line{"1s", "9 1 0" + days, "TIME GET"}},
 	{"denied with a report", after("0s 9 9 0" + days), line{"1s", "9 1 1" + days, "TIME GET SET"}},
-	{"in none of the periods", nil, line{"48h", "9 1 0" + days, "TIME"}},
+	{"in none of the periods", nil, line{"48h", "9 1 0" + days, "TIME GET"}},
 }
 
 var quotaReturnV1Costs = []cost{

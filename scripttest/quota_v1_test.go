@@ -82,9 +82,9 @@ var quotaV1 = table{
 			{"23h58m59.999999s", "10 4 0" + days, "4 6 0 1m0.000001s @0s @24h 4"},
 			{"24h", "10 1 0" + days, "1 9 0 24h @24h @48h 1"},
 		}},
-		{"it steps back over the end of the periods that the caller names: the last of them tells the wait", []line{
+		{"it steps back over the end of the periods that the caller names: refused, and what counts stays", []line{
 			{"24h", "10 4 0" + days, "4 6 0 24h @24h @48h 4"},
-			{"23h59m59s", "10 7 0" + behind, "0 6 1s 1s @24h @24h 4"},
+			{"23h59m59s", "10 6 0" + behind, noPeriod},
 			{"24h", "10 6 0" + days, "6 0 0 24h @24h @48h 10"},
 		}},
 		{"periods that do not ascend", []line{

@@ -42,7 +42,7 @@ class Connection {
   constructor(client) {
     Object.assign(this, { client, deadlines: new Deadlines(), duplicate: undefined, failure: '' });
     Object.assign(this, { backOff: minBackOff, nextDuplicate: 0, lastReply: -Infinity, isMisled: false });
-    this.readyAt = performance.now(); // when it was looked at
+    this.unreadySince = undefined; // when a call first found it so
     client.on?.('ready', () => this.heard(Object.assign(this, { isMisled: false, failure: '' })));
     client.on?.('end', () => this.use(undefined));
     client.on?.(errorMonitor, (error) => (this.failure = textOf(error))); // it is no listener to 'error'
@@ -98,8 +98,8 @@ class Connection {
     if (this.duplicate?.isEnded()) this.use(undefined);
     const { silent, timedOut } = this.deadlines;
     const isSilent = timedOut && silent >= longestSilence && (this.duplicate || this.isReady());
-    if (this.isReady()) this.readyAt = performance.now();
-    const isUnready = !this.duplicate && !this.isEnded() && performance.now() - this.readyAt >= longestUnready;
+    this.unreadySince = this.isReady() ? undefined : (this.unreadySince ?? performance.now());
+    const isUnready = !this.duplicate && !this.isEnded() && performance.now() - this.unreadySince >= longestUnready;
     if ((isSilent || isUnready) && !this.isCluster) this.open();
     return this.duplicate ?? this;
   }

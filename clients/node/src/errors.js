@@ -49,6 +49,7 @@ const told = new Map(); // by limiter and outcome: when a warning was emitted, a
 function warn(name, outcome, error) {
   const about = `${name}: ${outcome}`;
   const last = told.get(about) ?? { time: -Infinity, more: 0 };
+  if (told.size >= 1000) told.clear(); // names are few
   told.set(about, last);
   if (performance.now() - last.time < 60_000) return void last.more++;
   const why = error instanceof StateError ? `${error.script}: ${error.code}` : error.message.replace('sluice: ', '');
