@@ -192,6 +192,27 @@ func awaitFree(t *testing.T, slots loader.Concurrency) {
 	})
 }
 
+// An estimate is reserved while the handler runs, and what it says with Settle is charged.
+func TestServerBudgets(t *testing.T) {
+	limits, _ := newLimits(t)
+	tokens, all := limits.Budget("tokens", []loader.Limit{loader.PerHour(10)}), grpclimit.KeyOf("all")
+	want := func(remaining int64) {
+		t.Helper()
+		if d, err := tokens.Peek(t.Context(), "all"); err != nil || d.Remaining != remaining {
+			t.Errorf("%d remain, %v, want %d", d.Remaining, err, remaining)
+		}
+	}
+	limit := checked(t, grpclimit.AllOf(limits, nil,
+		grpclimit.Budgets(tokens, all, func(*grpclimit.Call) int64 { return 6 })))
+	s := &service{unary: func(ctx context.Context, _ *pb.SimpleRequest) error {
+		want(4)
+		grpclimit.Settle(ctx, 9)
+		return nil
+	}}
+	wantCodes(t, dialMemory(t, s, serverWith(limit)), codes.OK, codes.ResourceExhausted)
+	want(1)
+}
+
 // A call that loses its slot is cancelled and ABORTED. A call that ends otherwise keeps its result.
 func TestServerSlotLost(t *testing.T) {
 	limits, _ := newLimits(t)

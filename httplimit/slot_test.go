@@ -61,6 +61,30 @@ func TestSlots(t *testing.T) {
 	}
 }
 
+// An estimate is reserved while the handler runs, and what it says with Settle is charged.
+func TestBudgets(t *testing.T) {
+	_, limits := fake(t)
+	tokens := limits.Budget("tokens", []loader.Limit{loader.PerHour(10)})
+	want := func(remaining int64) {
+		t.Helper()
+		if d, err := tokens.Peek(t.Context(), "192.0.2.7"); err != nil || d.Remaining != remaining {
+			t.Errorf("%d remain, %v, want %d", d.Remaining, err, remaining)
+		}
+	}
+	h := check(t, httplimit.AllOf(limits, nil, httplimit.Budgets(tokens, httplimit.KeyByIP(),
+		func(*http.Request) int64 { return 6 }))).Handler(
+		http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			want(4)
+			httplimit.Settle(r.Context(), 9)
+		}))
+	for _, code := range []int{200, 429} {
+		if answer := get(h, ada); answer.Code != code {
+			t.Errorf("%d, want %d", answer.Code, code)
+		}
+		want(1)
+	}
+}
+
 // The files of an upload are removed, and outer middleware sees the pattern, though the handler has another request.
 func TestSlotsHandBackTheForm(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
