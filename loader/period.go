@@ -4,7 +4,8 @@ import "time"
 
 // Period returns the begin and the end of the period of a calendar in which a time lies: the end is the begin of the
 // next one. Both are of whole microseconds. What is asked before or after all that it returns, as with Between, counts
-// in a period of 366 days that ends or begins there. It is called three times for each decision of a Quota.
+// in a period of 366 days that ends or begins there, and does not begin before 1970. It is called three times for each
+// decision of a Quota.
 type Period func(t time.Time) (begin, end time.Time)
 
 // Daily is the days of a location, from midnight to midnight: 23 to 25 hours where clocks change.
@@ -88,7 +89,7 @@ func (p Period) moments(t time.Time) (moments [4]time.Time) {
 	begin, end := p(t)
 	before, itsEnd := p(begin.Add(-time.Microsecond))
 	if !itsEnd.Equal(begin) {
-		before = begin.Add(-beside)
+		before = time.UnixMicro(max(0, begin.Add(-beside).UnixMicro()))
 	}
 	next, after := p(end)
 	if !next.Equal(end) {

@@ -197,6 +197,9 @@ func TestQuotaMistakes(t *testing.T) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
+	if err := limits.Quota("x", 1, loader.Between(time.Unix(1000, 0), time.Unix(2000, 0))).Check(); err != nil {
+		t.Errorf("a period in 1970: %v", err)
+	}
 	if d, err := limits.Quota("x", 0, loader.Daily(time.UTC)).Allow(background, "s"); err != nil || d.Granted || d.Wait != loader.Never {
 		t.Errorf("a quota of 0: %+v, %v", d, err)
 	}
