@@ -55,7 +55,7 @@ func Between(begin, end time.Time) Period {
 	return func(time.Time) (time.Time, time.Time) { return begin, end }
 }
 
-// calendar returns the Period with these begins: of the one around the date of t, and of the k-th after it. Where clocks
+// calendar returns the Period with these begins: of the one around the date of t, and of the k-th after it. If clocks
 // change, t may lie in one beside it.
 func calendar(loc *time.Location, begin func(t time.Time, k int) time.Time) Period {
 	if loc == nil {
