@@ -20,7 +20,7 @@ const (
 	ListLogManyV1SHA1        = "7e29100f2a7bda4fb8d991b60d6285b41497086b"
 	ListLogReturnV1SHA1      = "bb7ef30fc9359a1d63c779cda53fd616db35a0df"
 	ListLogV1SHA1            = "d1926ff5cc8a8cc1665a22dd7ca56c071ff166c4"
-	QuotaReturnV1SHA1        = "4cab617a773627bbdbe8c3a697cc17d9fa444fdb"
+	QuotaReturnV1SHA1        = "c929ad83102ac526dd8aa1c9880da6d69c9e327e"
 	QuotaV1SHA1              = "88b21d83935f07079a80a3eb40f056930d4d2416"
 	SliceRingManyV1SHA1      = "cf3c53ff26166d808c990b4bf306fe9d0f6ebd39"
 	SliceRingReturnV1SHA1    = "ed948e775db337825291d3d0c62ce067f2732370"
@@ -463,9 +463,9 @@ func ListLogV1() Script {
 var quotaReturnV1Source string
 
 // QuotaReturnV1 returns quota_return v1. Gives back permits that quota granted and that were
-// not used: it lowers what their period holds. Permits of a period are alike: whoever gives
-// back more than they were granted takes permits of others. After a lost reply, do not send it
-// again. It needs no clock.
+// not used: it lowers what their period holds. Permits of a period are alike: a caller that
+// gives back more than it was granted takes permits of others. After a lost reply, do not send
+// it again. It needs no clock.
 func QuotaReturnV1() Script {
 	return Script{
 		Name:    "quota_return",
@@ -473,7 +473,7 @@ func QuotaReturnV1() Script {
 		File:    "quota_return_v1.lua",
 		SHA1:    QuotaReturnV1SHA1,
 		Source:  quotaReturnV1Source,
-		About:   "Gives back permits that quota granted and that were not used: it lowers what their period holds. Permits of a period are alike: whoever gives back more than they were granted takes permits of others. After a lost reply, do not send it again. It needs no clock.",
+		About:   "Gives back permits that quota granted and that were not used: it lowers what their period holds. Permits of a period are alike: a caller that gives back more than it was granted takes permits of others. After a lost reply, do not send it again. It needs no clock.",
 		Keys: []Key{
 			{Name: "quota", Pattern: "<prefix>:<limiter>:{<subject>}:qt1"},
 		},
@@ -893,7 +893,7 @@ func ZSetLogV1() Script {
 // of them.
 func Libraries() []Library {
 	return []Library{
-		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "09fb4730fd6e18d2d0e8111ec8157c4d4481fc9c", Source: sluiceV1Source},
+		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "dc4d3e50501e7083ba34ba2fba90b0d56713c545", Source: sluiceV1Source},
 	}
 }
 

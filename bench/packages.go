@@ -163,7 +163,7 @@ func (r *packageRun) stop() {
 	}
 }
 
-// Busiest is the row of README: that of Node with the faster client.
+// Busiest is the row of README: Node with the faster client.
 func (r *Results) Busiest() *Package {
 	if r.Packages == nil {
 		return nil

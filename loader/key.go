@@ -23,8 +23,8 @@ const (
 //	<prefix>:<limiter>:{<subject>}:<state>[:<part>]...
 //
 // State is the script's code and the number of its layout: "ll1", "zl1", "gcra1", "tb1", "sr1", "bg1", "cc1" or
-// "qt1". The part of sr1 is a window, "300000x201" for 201 slices of 300000 us; of bg1 an id of a Budget; of tb1 "all", or "by"
-// and a client, for the permits (its config has none).
+// "qt1". The part of sr1 is a window, "300000x201" for 201 slices of 300000 us; of bg1 an id of a Budget; of tb1 "all",
+// or "by" and a client, for the permits (its config has none).
 //
 // Prefix and limiter have letters, digits, dot, underscore and dash; the limiter may also have slashes. In a subject
 // and in parts "%", "{" and "}" are written %25, %7B and %7D: all keys of a limiter for one subject are in one slot. An

@@ -17,8 +17,8 @@
 //   - [Loader.ZSetLog], if a retry must not be charged twice. It is as exact as ListLog.
 //   - [Loader.GCRA], for a smooth rate with a burst. It takes a few bytes, whatever the limit.
 //   - [Loader.SliceRing], for several windows at once ("1000 a minute and 10000 an hour"), or limits in the millions.
-//   - [Loader.Quota], if a contract names a period of the calendar: "10,000 a month in Berlin". Around its end up to twice
-//     as many may be granted at once.
+//   - [Loader.Quota], if a contract names a period of the calendar: "10,000 a month in Berlin". Around its end up to
+//     twice as many may be granted at once.
 //   - [Loader.TokenBucket], if operators change the rate in Redis, for all processes at once.
 //   - [Loader.Budget], if a cost is known only afterwards, such as the tokens of a language model.
 //   - [Loader.Concurrency], to limit how many run at once, however often they start. It has TryAcquire and Acquire in
@@ -75,9 +75,9 @@
 // what Redis did not grant (a denial, a fallback) or has removed already. A decision of another limiter or subject, and
 // more permits than it granted, are an [*ArgumentError].
 //
-// Do not give back the same permits twice: ListLog, SliceRing and Quota would give back another caller's. For the same reason
-// it is sent once; after an [*OutcomeUnknownError] do not repeat it. ZSetLog finds the permits by their id: it repeats
-// the return of all of them after a lost reply, and so may you.
+// Do not give back the same permits twice: ListLog, SliceRing and Quota would give back another caller's. For the same
+// reason it is sent once; after an [*OutcomeUnknownError] do not repeat it. ZSetLog finds the permits by their id: it
+// repeats the return of all of them after a lost reply, and so may you.
 //
 // # Many at once
 //

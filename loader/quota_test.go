@@ -217,8 +217,8 @@ func TestQuotaMistakes(t *testing.T) {
 	}
 }
 
-// TestQuotaAtBoundary asks from processes whose clocks differ by two seconds, around the end of a period: neither it nor
-// the next holds more than the limit.
+// TestQuotaAtBoundary asks from processes whose clocks differ by two seconds, around the end of a period: neither it
+// nor the next holds more than the limit.
 func TestQuotaAtBoundary(t *testing.T) {
 	rdb := real(t)
 	const limit, processes = 400, 8

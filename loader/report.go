@@ -25,7 +25,7 @@ func (r *request) judgeReport() {
 	if r.question.method == report {
 		r.decision.Granted = over == 0
 		if r.decision.Granted {
-			r.decision.Wait = 0 // that of a look
+			r.decision.Wait = 0 // of a look
 		}
 	}
 }

@@ -54,7 +54,8 @@ func (p *Policies) observed(ctx context.Context, d Decision, err error) {
 }
 
 // Logger sets where it is logged that the file was read again, that what it says now is wrong, and, once a minute for
-// each word of a policy, why it cannot be applied to calls: the application does not pass an attribute, say. The default is slog.Default().
+// each word of a policy, why it cannot be applied to calls: the application does not pass an attribute, say. The
+// default is slog.Default().
 func Logger(logger *slog.Logger) Option {
 	return func(p *Policies) { p.logger = logger }
 }

@@ -66,8 +66,8 @@ func TestLimitsInForce(t *testing.T) {
 	}
 }
 
-// A list of subjects is bounded, and has those that come often, however many others come once. Who has left it and comes
-// again is not counted for fewer than it was.
+// A list of subjects is bounded, and has those that come often, however many others come once. Who has left it and
+// comes again is not counted for fewer than it was.
 func TestSubjects(t *testing.T) {
 	var s subjects
 	limit := limitKey{"d", "a"}

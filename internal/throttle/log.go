@@ -68,7 +68,8 @@ func (l *Log) Reset() {
 	clear(l.topics)
 }
 
-// shouldLog reports whether the interval has passed since the same message was logged, and how many were left out since.
+// shouldLog reports whether the interval has passed since the same message was logged, and how many were left
+// out since then.
 func (l *Log) shouldLog(what string) (suppressed int, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

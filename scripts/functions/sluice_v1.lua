@@ -1612,7 +1612,7 @@ local function quota_return_v1(KEYS, ARGV)
 -- quota_return v1
 --
 -- Gives back permits that quota granted and that were not used: it lowers what their period holds.
--- Permits of a period are alike: whoever gives back more than they were granted takes permits of
+-- Permits of a period are alike: a caller that gives back more than it was granted takes permits of
 -- others. After a lost reply, do not send it again. It needs no clock.
 --
 -- KEYS[1]     quota        <prefix>:<limiter>:{<subject>}:qt1

@@ -314,8 +314,8 @@ func (a *attack) quiet(t *testing.T, e *event) sample {
 // flushFor is how long returns in the background are waited for.
 const flushFor = 200 * time.Millisecond
 
-// settle has all slots released, and what an All or a Wait gives back in the background given back. It does not wait for
-// long: a reply that never comes would take half a minute.
+// settle has all slots released, and what an All or a Wait gives back in the background given back. It does not wait
+// for long: a reply that never comes would take half a minute.
 func (a *attack) settle() {
 	var settling sync.WaitGroup
 	for _, r := range a.rows {

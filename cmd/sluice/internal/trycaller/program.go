@@ -100,7 +100,7 @@ func start(ctx context.Context, command, environment []string, stderr io.Writer)
 	return p, nil
 }
 
-// read hands out answers until the program ends. Then whoever waits is told.
+// read hands out answers until the program ends. Then all who wait are told.
 func (p *program) read(output io.Reader) {
 	lines := bufio.NewScanner(output)
 	lines.Buffer(nil, 1<<20)
