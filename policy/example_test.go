@@ -81,6 +81,6 @@ limits:
 	fmt.Println(err)
 	// Output:
 	// limits.yaml:4:9: by may be empty: the client may leave it out: want empty: refuse, skip or shared beside it
-	// limits.yaml:5:12: rate "5/1x": want permits and a window, as in 3/1m, 20/24h or 5000/30d
+	// limits.yaml:5:12: rate "5/1x": want permits and a window, as in 3/1m or 5000/30d, or a period: 5000/month
 	// limits.yaml:6:11: unknown mode "shado": want enforce, shadow: did you mean shadow?
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/sluice-redis/sluice/internal/clientaddr"
 	"github.com/sluice-redis/sluice/internal/watch"
@@ -50,14 +51,17 @@ func (f *File) Asks() (names []string) {
 	return slices.Compact(names)
 }
 
-// Policy is one of the limits of a file.
+// Policy is one of the limits of a file. A rate by calendar is a policy of its own: of a limit `api`, 5000/month is the
+// policy "api-month". It asks the same of a call as the limit's windows, and they are decided all or none.
 type Policy struct {
 	Name   string
 	Line   int // of the name in the file, from 1
 	Column int
 	Script string         // "list_log", "zset_log", "gcra" or "slice_ring": the file's, or the one that was chosen
 	Chosen bool           // the file names no script
-	Rates  []loader.Limit // none if there are plans
+	Period string         // "day", "week", "month" or "year" of a quota, whose Script is "quota"; "" of windows
+	Zone   *time.Location // of the calendar
+	Rates  []loader.Limit // none if there are plans; of a Period one, with the length of most such periods
 	Plans  []Plan         // in the file's order
 	Mode   Mode
 	Fail   Fail
@@ -73,6 +77,7 @@ type Policy struct {
 	// Overrides is other rates for single subjects, also those that have ended.
 	Overrides []Override
 
+	rates          []rate // of windows and periods, as the file has them
 	when           *expression
 	by             []*expression
 	plan           *expression
@@ -92,7 +97,9 @@ func (p *Policy) AsksRequest() bool { return p.asksRequest }
 // count in the same keys; a window that is new to a subject begins empty.
 type Plan struct {
 	Name  string
-	Rates []loader.Limit
+	Rates []loader.Limit // none: the policy does not limit this plan, whose rates in the file are all of another kind
+
+	rates []rate
 }
 
 // Mode is what a denial does.

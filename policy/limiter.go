@@ -1,6 +1,10 @@
 package policy
 
-import "github.com/sluice-redis/sluice/loader"
+import (
+	"slices"
+
+	"github.com/sluice-redis/sluice/loader"
+)
 
 // Limiter returns the limiter that decides a match: its name is the policy's. Use it to decide by hand, as a tool does;
 // Policies makes the limiters once and asks several of them together. Cost: nothing is sent.
@@ -18,6 +22,15 @@ func (p *Policy) Enforced(rates []loader.Limit) []loader.Limit {
 	return rates // none of them is granted ahead
 }
 
+// enforced returns what Redis enforces of rates as the file has them.
+func (p *Policy) enforced(rates []rate) (enforced []rate) {
+	_, windows := ofPeriod(rates, "")
+	for _, limit := range p.Enforced(windows) {
+		enforced = append(enforced, rate{Limit: limit})
+	}
+	return append(enforced, slices.DeleteFunc(slices.Clone(rates), func(r rate) bool { return r.period == "" })...)
+}
+
 // limiters returns the maker of the policy's limiters for the rates of its plans, which share their state: a subject
 // whose plan changes keeps what it was granted.
 func (p *Policy) limiters(limits *loader.Loader) func(rates []loader.Limit) loader.Limiter {
@@ -28,18 +41,21 @@ func (p *Policy) limiters(limits *loader.Loader) func(rates []loader.Limit) load
 	case p.Fail.Local > 0:
 		opts = append(opts, loader.FailLocal(p.Fail.Local))
 	}
-	all := p.all()
+	first := p.all()[0].Limit
 	switch p.Script {
 	case zsetLog:
-		limiter := limits.ZSetLog(p.Name, all[0], opts...)
+		limiter := limits.ZSetLog(p.Name, first, opts...)
 		return func(rates []loader.Limit) loader.Limiter { return limiter.With(rates[0]) }
 	case gcra:
-		limiter := limits.GCRA(p.Name, all[0], opts...)
+		limiter := limits.GCRA(p.Name, first, opts...)
 		return func(rates []loader.Limit) loader.Limiter { return limiter.With(rates[0]) }
+	case quota:
+		limiter := limits.Quota(p.Name, first.Permits, p.Calendar(), opts...)
+		return func(rates []loader.Limit) loader.Limiter { return limiter.With(rates[0].Permits, p.Calendar()) }
 	case sliceRing:
-		limiter := limits.SliceRing(p.Name, all[:1], opts...)
+		limiter := limits.SliceRing(p.Name, []loader.Limit{first}, opts...)
 		return func(rates []loader.Limit) loader.Limiter { return limiter.With(rates...) }
 	}
-	limiter := limits.ListLog(p.Name, all[0], opts...)
+	limiter := limits.ListLog(p.Name, first, opts...)
 	return func(rates []loader.Limit) loader.Limiter { return limiter.With(rates[0]) }
 }

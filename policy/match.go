@@ -89,6 +89,9 @@ func (p *Policy) match(v *values) (m Match, ok bool, err error) {
 	if len(p.Overrides) > 0 {
 		m.override(v.At)
 	}
+	if len(m.Rates) == 0 {
+		return m, false, nil
+	}
 	if p.cost != nil {
 		m.Cost, err = p.cost.number(v)
 		if err == nil && m.Cost < 0 {

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -11,7 +12,6 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/sluice-redis/sluice/httplimit"
-	"github.com/sluice-redis/sluice/internal/admit"
 	"github.com/sluice-redis/sluice/loader"
 )
 
@@ -22,6 +22,8 @@ type Override struct {
 	Rates   []loader.Limit // with the windows of the policy, or of one of its plans
 	Until   time.Time
 	Reason  string
+
+	rates []rate
 }
 
 // Active reports whether the override applies at a time.
@@ -115,12 +117,12 @@ func (r *reader) overrides(p *Policy, n *yaml.Node, ratesKnown bool) {
 			continue
 		}
 		o := Override{Subject: r.subject(p, words["subject"]), Until: r.until(words["until"])}
-		o.Rates, _ = r.rateItems(words["rates"], "rates", 0)
+		o.rates, _ = r.rateItems(words["rates"], "rates", 0)
 		if reason := words["reason"]; reason != nil {
 			o.Reason, _ = r.Scalar(reason, "reason")
 		}
-		if ratesKnown && len(o.Rates) > 0 {
-			r.overrideRates(p, words["rates"], o.Rates)
+		if ratesKnown && len(o.rates) > 0 {
+			r.overrideRates(p, words["rates"], o.rates)
 		}
 		if _, twice := p.overridden[o.Subject]; twice && o.Subject != "" {
 			r.Fail(item, fmt.Sprintf("two overrides for %q", o.Subject), "one for each subject")
@@ -168,10 +170,10 @@ func (r *reader) until(n *yaml.Node) (until time.Time) {
 
 // overrideRates refuses rates that the subject's state cannot be compared with. An override changes permits only: a log
 // forgets what a shorter window does not need, and a ring begins a new window empty.
-func (r *reader) overrideRates(p *Policy, n *yaml.Node, rates []loader.Limit) {
+func (r *reader) overrideRates(p *Policy, n *yaml.Node, rates []rate) {
 	var known []string
-	for _, plan := range append([]Plan{{Rates: p.Rates}}, p.Plans...) {
-		if text := showWindows(plan.Rates); text != "" && !slices.Contains(known, text) {
+	for _, plan := range p.plans() {
+		if text := showWindows(plan.rates); text != "" && !slices.Contains(known, text) {
 			known = append(known, text)
 		}
 	}
@@ -183,23 +185,21 @@ func (r *reader) overrideRates(p *Policy, n *yaml.Node, rates []loader.Limit) {
 		r.Fail(n, fmt.Sprintf("%s holds %d permits, and a rate has %d", p.Script, largest[p.Script], maxRate),
 			"fewer, or script: slice_ring")
 	}
-	for _, rate := range p.Enforced(rates) {
+	for _, rate := range p.enforced(rates) {
 		if rate.Permits > 0 && p.fixedCost > rate.Permits {
-			r.Fail(n, fmt.Sprintf("cost %d can never be granted by %s", p.fixedCost, show(rate)), "at least the cost, or 0")
+			r.Fail(n, fmt.Sprintf("cost %d can never be granted by %s", p.fixedCost, rate.show()), "at least the cost, or 0")
 		}
 	}
 }
 
-// showWindows is the windows of rates, the shortest first.
-func showWindows(rates []loader.Limit) string {
-	windows := make([]time.Duration, len(rates))
-	for i, rate := range rates {
-		windows[i] = rate.Window
-	}
-	slices.Sort(windows)
+// showWindows is the windows and periods of rates, the shortest first.
+func showWindows(rates []rate) string {
+	rates = slices.SortedFunc(slices.Values(rates), func(a, b rate) int {
+		return cmp.Or(cmp.Compare(a.Window, b.Window), cmp.Compare(a.period, b.period))
+	})
 	texts := make([]string, len(rates))
-	for i, window := range windows {
-		texts[i] = admit.ShortDuration(window)
+	for i, rate := range rates {
+		texts[i] = rate.per()
 	}
 	return strings.Join(texts, " and ")
 }

@@ -211,6 +211,9 @@ func (p *Policies) newSet(file *File) (*set, error) {
 			s.limiters[i] = append(s.limiters[i], s.makers[i](o.Rates))
 		}
 		for _, limiter := range s.limiters[i] {
+			if limiter == nil {
+				continue
+			}
 			if err := limiter.Check(); err != nil {
 				errs = append(errs, fmt.Errorf("%s:%d: %w", p.path, policy.Line, err))
 			}
@@ -227,7 +230,7 @@ func (s *set) limitersOf(policy *Policy) ([]loader.Limiter, func([]loader.Limit)
 	}
 	i := slices.IndexFunc(s.file.Policies, func(old *Policy) bool {
 		return old.Name == policy.Name && old.Script == policy.Script && old.Fail == policy.Fail &&
-			old.Ahead == policy.Ahead && slices.Equal(old.Rates, policy.Rates) && reflect.DeepEqual(old.Plans, policy.Plans)
+			old.Ahead == policy.Ahead && old.Zone.String() == policy.Zone.String() && slices.Equal(old.Rates, policy.Rates) && reflect.DeepEqual(old.Plans, policy.Plans)
 	})
 	if i < 0 {
 		return nil, nil
@@ -235,15 +238,19 @@ func (s *set) limitersOf(policy *Policy) ([]loader.Limiter, func([]loader.Limit)
 	return slices.Clone(s.limiters[i][:max(len(policy.Plans), 1)]), s.makers[i]
 }
 
-// newLimiters makes the limiters of a policy, one for each plan, and returns the maker of those that are not ahead.
+// newLimiters makes the limiters of a policy, one for each plan, and returns the maker of those that are not ahead. Of
+// no rates the limiter is nil.
 func (p *Policy) newLimiters(limits *loader.Loader) (
 	limiters []loader.Limiter, with func([]loader.Limit) loader.Limiter,
 ) {
-	declared := p.limiters(limits)
-	if p.Rates != nil {
-		limiters = []loader.Limiter{p.goAhead(declared(p.Rates))}
+	declare := p.limiters(limits)
+	declared := func(rates []loader.Limit) loader.Limiter {
+		if len(rates) == 0 { // a plan or an override without rates of this kind
+			return nil
+		}
+		return declare(rates)
 	}
-	for _, plan := range p.Plans {
+	for _, plan := range p.plans() {
 		limiters = append(limiters, p.goAhead(declared(plan.Rates)))
 	}
 	for _, limiter := range limiters {

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"cel.dev/cel-go/cel"
@@ -16,9 +17,9 @@ import (
 )
 
 var (
-	fileWords   = []string{"limits", "attributes", "proxies"}
+	fileWords   = []string{"limits", "attributes", "proxies", "zone"}
 	policyWords = []string{
-		"when", "by", "empty", "rates", "plan", "plans", "script", "cost", "count", "mode", "fail", "ahead",
+		"when", "by", "empty", "rates", "zone", "plan", "plans", "script", "cost", "count", "mode", "fail", "ahead",
 		"overrides",
 	}
 )
@@ -56,6 +57,7 @@ func parse(name string, src []byte, forService bool) (*File, error) {
 type reader struct {
 	*yamlfile.Reader
 	compiler   *compiler
+	fileZone   *time.Location
 	forService bool
 }
 
@@ -64,6 +66,7 @@ func (r *reader) file(name string, root *yaml.Node) *File {
 		return nil
 	}
 	words := r.Mapping(root, fileWords)
+	r.fileZone = r.zone(words["zone"], time.UTC)
 	f := &File{name: name, Attributes: r.attributes(words["attributes"]), Proxies: r.proxies(words["proxies"])}
 	if len(f.Proxies) > 0 {
 		f.clientsErr = f.clients.TrustXForwardedFor(f.Proxies...)
@@ -97,31 +100,32 @@ func (r *reader) policies(n *yaml.Node) (policies []*Policy) {
 		r.Fail(n, "no limits", "at least one limit")
 	}
 	for _, e := range r.Entries(n, "limit") {
-		if p := r.policy(e.Key, e.Value); p != nil {
-			policies = append(policies, p)
-		}
+		policies = append(policies, r.policy(e.Key, e.Value)...)
 	}
 	return policies
 }
 
-// checkNames refuses names that headers give to a window of another limit.
+// checkNames refuses names that headers give to a window, or to a period, of another limit.
 func (r *reader) checkNames(policies []*Policy) {
 	windows := map[string]string{}
 	for _, p := range policies {
 		for _, name := range p.windowNames() {
-			windows[name] = p.Name
+			windows[name] = "a window of " + p.Name
+		}
+		if p.Period != "" {
+			windows[p.Name] = "a rate of " + strings.TrimSuffix(p.Name, "-"+p.Period)
 		}
 	}
 	for _, p := range policies {
-		if other := windows[p.Name]; other != "" {
-			r.FailAt(p.Line, p.Column, fmt.Sprintf("headers use the name %q for a window of %s", p.Name, other), "another name")
+		if other := windows[p.Name]; other != "" && p.Period == "" {
+			r.FailAt(p.Line, p.Column, fmt.Sprintf("headers use the name %q for %s", p.Name, other), "another name")
 		}
 	}
 }
 
 // windowNames is the names of windows in headers: "api-1m" and "api-1h". A single window has the name of the limit.
 func (p *Policy) windowNames() (names []string) {
-	for _, plan := range append([]Plan{{Rates: p.Rates}}, p.Plans...) {
+	for _, plan := range p.plans() {
 		if len(plan.Rates) < 2 {
 			continue
 		}

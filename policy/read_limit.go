@@ -15,8 +15,8 @@ import (
 
 var limiterName = regexp.MustCompile(`^[A-Za-z0-9._/-]{1,128}$`)
 
-// policy reads one limit.
-func (r *reader) policy(key, n *yaml.Node) *Policy {
+// policy reads one limit, which may be several policies: see split.
+func (r *reader) policy(key, n *yaml.Node) []*Policy {
 	if !limiterName.MatchString(key.Value) {
 		r.Fail(key, fmt.Sprintf("limit %q", key.Value), "a name of letters, digits, dot, underscore, dash and slash")
 	}
@@ -24,7 +24,7 @@ func (r *reader) policy(key, n *yaml.Node) *Policy {
 		return nil
 	}
 	words := r.Mapping(n, policyWords)
-	p := &Policy{Name: key.Value, Line: key.Line, Column: key.Column}
+	p := &Policy{Name: key.Value, Line: key.Line, Column: key.Column, Zone: r.zone(words["zone"], r.fileZone)}
 	rules := r.compiler.rules
 	p.When, p.when = r.expression(words["when"], "when", rules, cel.BoolType)
 	r.by(p, key, words)
@@ -39,7 +39,11 @@ func (r *reader) policy(key, n *yaml.Node) *Policy {
 	r.script(p, key, words["script"], ratesKnown)
 	r.overrides(p, words["overrides"], ratesKnown)
 	r.about(p, key)
-	return p
+	parts := p.split()
+	if words["zone"] != nil && ratesKnown && parts[len(parts)-1].Period == "" {
+		r.Fail(words["zone"], "zone without a rate by calendar", "a rate such as 5000/month beside it, or no zone")
+	}
+	return parts
 }
 
 // about finds out whether a limit is about requests or descriptors.
@@ -104,7 +108,7 @@ func (r *reader) cost(p *Policy, n *yaml.Node) {
 	}
 	for _, rate := range p.all() {
 		if rate.Permits > 0 && int64(cost) > rate.Permits {
-			r.Fail(n, fmt.Sprintf("cost %d can never be granted", cost), "at most the permits of every rate: "+show(rate))
+			r.Fail(n, fmt.Sprintf("cost %d can never be granted", cost), "at most the permits of every rate: "+rate.show())
 			return
 		}
 	}

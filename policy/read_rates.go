@@ -24,7 +24,7 @@ func (r *reader) rates(p *Policy, key *yaml.Node, words map[string]*yaml.Node) {
 		r.Fail(plan, "plan without plans", "plans: {NAME: [3/1m]}, or no plan")
 		r.rateList(rates, "rates", 1)
 	case rates != nil:
-		p.Rates = r.rateList(rates, "rates", 1)
+		p.rates = r.rateList(rates, "rates", 1)
 	case plan == nil && plans != nil:
 		r.Fail(plans, "plans without plan", "plan: which of them, as in plan: user.plan")
 	case plan != nil && plans == nil:
@@ -43,7 +43,7 @@ func (r *reader) plans(p *Policy, plan, plans *yaml.Node) {
 	var names []string
 	for _, e := range r.Entries(plans, "plan") {
 		names = append(names, e.Key.Value)
-		p.Plans = append(p.Plans, Plan{Name: e.Key.Value, Rates: r.rateList(e.Value, "plan "+e.Key.Value, 0)})
+		p.Plans = append(p.Plans, Plan{Name: e.Key.Value, rates: r.rateList(e.Value, "plan "+e.Key.Value, 0)})
 	}
 	if len(plans.Content) == 0 {
 		r.Fail(plans, "no plans", "plans: {NAME: [3/1m]}")
@@ -63,7 +63,7 @@ func (r *reader) plans(p *Policy, plan, plans *yaml.Node) {
 }
 
 // rateList reads rates, each of at least so many permits and of use beside the others.
-func (r *reader) rateList(n *yaml.Node, what string, least int64) []loader.Limit {
+func (r *reader) rateList(n *yaml.Node, what string, least int64) []rate {
 	rates, items := r.rateItems(n, what, least)
 	if at, conflict := conflict(rates); conflict != "" && len(rates) == len(items) {
 		r.Fail(items[at], conflict, "another rate, or none")
@@ -71,7 +71,7 @@ func (r *reader) rateList(n *yaml.Node, what string, least int64) []loader.Limit
 	return rates
 }
 
-func (r *reader) rateItems(n *yaml.Node, what string, least int64) (rates []loader.Limit, items []*yaml.Node) {
+func (r *reader) rateItems(n *yaml.Node, what string, least int64) (rates []rate, items []*yaml.Node) {
 	items, ok := r.Items(n, what)
 	switch {
 	case !ok:
@@ -92,25 +92,29 @@ func (r *reader) rateItems(n *yaml.Node, what string, least int64) (rates []load
 	return rates, items
 }
 
-func (r *reader) rate(n *yaml.Node, least int64) (rate loader.Limit, ok bool) {
+func (r *reader) rate(n *yaml.Node, least int64) (of rate, ok bool) {
 	text, ok := r.Scalar(n, "rate")
 	if !ok {
-		return rate, false
+		return of, false
 	}
-	rate, what, want := parseRate(text)
+	of, what, want := parseRate(text)
 	if list := bracketed(text); list != "" {
 		want = list
 	}
-	if what == "" && rate.Permits < least {
+	if what == "" && of.Permits < least {
 		what, want = fmt.Sprintf("rate %q allows nothing", text), "at least 1 permit; 0 is for plans"
 	}
-	if what == "" && rate.Permits > maxPermits {
-		what, want = fmt.Sprintf("rate %q", text), "at most 1000000000 permits"
+	most := int64(maxPermits)
+	if of.period != "" {
+		most = maxQuota
+	}
+	if what == "" && of.Permits > most {
+		what, want = fmt.Sprintf("rate %q", text), fmt.Sprintf("at most %d permits", most)
 	}
 	if what != "" {
 		r.Fail(n, what, want)
 	}
-	return rate, what == ""
+	return of, what == ""
 }
 
 // ahead reads how far a process may be ahead of Redis: {processes: 20, error: 5%, strict: true}.
@@ -140,12 +144,13 @@ func (r *reader) ahead(p *Policy, n *yaml.Node, ratesKnown bool) {
 	if p.count != nil {
 		r.Fail(n, "ahead beside count", "one of them: what was granted ahead of Redis cannot be given back")
 	}
-	for _, plan := range append([]Plan{{Rates: p.Rates}}, p.Plans...) {
-		allowsNothing := func(rate loader.Limit) bool { return rate.Permits == 0 }
-		if len(plan.Rates) == 0 || slices.ContainsFunc(plan.Rates, allowsNothing) {
-			continue
-		}
-		if ratesKnown && !r.aheadOf(p, n, plan.Rates) {
+	for _, plan := range p.plans() {
+		switch _, rates := ofPeriod(plan.rates, ""); {
+		case len(rates) < len(plan.rates):
+			r.Fail(n, "ahead beside a rate by calendar", "one of them, or two limits: Redis decides each call of a period")
+			return
+		case slices.ContainsFunc(rates, func(rate loader.Limit) bool { return rate.Permits == 0 }):
+		case ratesKnown && !r.aheadOf(p, n, rates):
 			return
 		}
 	}
@@ -158,9 +163,10 @@ func (r *reader) aheadOf(p *Policy, n *yaml.Node, rates []loader.Limit) bool {
 		r.Fail(n, wrong.Argument+" "+wrong.Value, wrong.Want)
 		return false
 	}
-	for i, rate := range enforced {
-		if p.fixedCost > rate.Permits && p.fixedCost <= rates[i].Permits {
-			what := fmt.Sprintf("cost %d can never be granted: strict leaves %s of %s", p.fixedCost, show(rate), show(rates[i]))
+	for i, limit := range enforced {
+		if p.fixedCost > limit.Permits && p.fixedCost <= rates[i].Permits {
+			what := fmt.Sprintf("cost %d can never be granted: strict leaves %s of %s", p.fixedCost,
+				rate{Limit: limit}.show(), rate{Limit: rates[i]}.show())
 			r.Fail(n, what, "at least the cost: a smaller error")
 			return false
 		}

@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v4"
-
-	"github.com/sluice-redis/sluice/loader"
 )
 
 // The scripts that a file may name.
@@ -30,11 +28,18 @@ const (
 // largest is the most permits of a rate that a script holds.
 var largest = map[string]int64{listLog: maxListLog, zsetLog: maxZSetLog, gcra: maxGCRA, sliceRing: maxPermits}
 
-// all returns the rates of all plans.
-func (p *Policy) all() (rates []loader.Limit) {
-	rates = slices.Clone(p.Rates)
-	for _, plan := range p.Plans {
-		rates = append(rates, plan.Rates...)
+// plans returns the plans, or one with the rates of all.
+func (p *Policy) plans() []Plan {
+	if len(p.Plans) > 0 {
+		return p.Plans
+	}
+	return []Plan{{Rates: p.Rates, rates: p.rates}}
+}
+
+// all returns the rates of all plans as the file has them.
+func (p *Policy) all() (rates []rate) {
+	for _, plan := range p.plans() {
+		rates = append(rates, plan.rates...)
 	}
 	return rates
 }
@@ -42,10 +47,14 @@ func (p *Policy) all() (rates []loader.Limit) {
 // script reads which script keeps the promise, or chooses the smallest that does. A script is not compared with rates
 // that are wrong.
 func (r *reader) script(p *Policy, key, n *yaml.Node, ratesKnown bool) {
-	if n == nil {
+	windows, _ := ofPeriod(p.all(), "")
+	switch {
+	case n == nil:
 		p.Script, p.Chosen = p.smallestScript(), true
 		n = key
-	} else {
+	case len(windows) == 0 && ratesKnown:
+		r.Fail(n, "script beside rates by calendar alone", "no script: each is a quota")
+	default:
 		p.Script = r.choice(n, "script", scripts...)
 	}
 	if !slices.Contains(scripts, p.Script) || !ratesKnown {
@@ -66,8 +75,11 @@ func (p *Policy) smallestScript() string {
 }
 
 // windowsOf returns the different windows of rates, and the most permits of one.
-func windowsOf(rates []loader.Limit) (windows []time.Duration, maxRate int64) {
+func windowsOf(rates []rate) (windows []time.Duration, maxRate int64) {
 	for _, rate := range rates {
+		if rate.period != "" {
+			continue
+		}
 		maxRate = max(maxRate, rate.Permits)
 		if rate.Permits > 0 && !slices.Contains(windows, rate.Window) {
 			windows = append(windows, rate.Window)

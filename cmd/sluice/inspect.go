@@ -22,11 +22,12 @@ const maxKeys = 40
 // inspectFlags are the flags of inspect.
 type inspectFlags struct {
 	subjectFlags
-	json   bool
-	limits []loader.Limit // as the application has them; without a window of slots
-	burst  int64
-	from   string // where the limits come from, if not from the command line
-	script string // of the policy file; "" without one
+	json    bool
+	limits  []loader.Limit // as the application has them; without a window of slots
+	burst   int64
+	assumed string // limits of a policy file, as they stand there
+	from    string // where the limits come from, if not from the command line
+	script  string // of the policy file; "" without one
 }
 
 // addLimit takes 3/1m, or 20 for slots.
@@ -185,9 +186,9 @@ func (f *inspectFlags) take(of limited) (notes []string, err error) {
 		notes = append(notes, "the limit is that of the plan, "+strings.Join(ratesOf(of.policy), "; ")+": add it by --limit")
 	case rates == nil || rates[0].Permits == 0:
 	case f.limits != nil:
-		return nil, usagef("the file has the limit %s: leave --limit out", rateList(rates))
+		return nil, usagef("the file has the limit %s: leave --limit out", of.policy.Show(rates))
 	default:
-		f.limits, f.from = rates, f.file
+		f.limits, f.from, f.assumed = rates, f.file, of.policy.Show(rates)
 		f.burst = cmp.Or(f.burst, rates[0].Permits)
 	}
 	return notes, nil

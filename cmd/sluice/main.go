@@ -17,6 +17,7 @@ import (
 	"runtime/debug"
 	"strings"
 	"syscall"
+	_ "time/tzdata" // zones of policy files, where the machine has none
 
 	"github.com/redis/go-redis/v9/logging"
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -121,7 +122,7 @@ func (s screen) checked(server *replay.Server, p *policy.Policy) error {
 	s.fact("fail", p.Fail.String())
 	var overrides []string
 	for _, o := range p.Overrides {
-		text := o.Subject + ": " + overrideText(o)
+		text := o.Subject + ": " + overrideText(p, o)
 		if !o.Active(time.Now()) {
 			text += ": it has ended, and can be removed"
 		}
@@ -132,8 +133,8 @@ func (s screen) checked(server *replay.Server, p *policy.Policy) error {
 }
 
 // overrideText says what an override allows.
-func overrideText(o policy.Override) string {
-	text := rateList(o.Rates) + " until " + o.Until.UTC().Format("2006-01-02 15:04:05 UTC")
+func overrideText(p *policy.Policy, o policy.Override) string {
+	text := p.Show(o.Rates) + " until " + o.Until.UTC().Format("2006-01-02 15:04:05 UTC")
 	if o.Reason != "" {
 		text += " (" + o.Reason + ")"
 	}
@@ -159,7 +160,10 @@ func (s screen) facts(name string, texts []string) {
 func sampleOf(p *policy.Policy) policy.Match {
 	m := policy.Match{Policy: p, Rates: p.Rates, Cost: 1, Subject: "<" + strings.Join(p.By, "|") + ">"}
 	for _, plan := range p.Plans {
-		if m.Rates = plan.Rates; plan.Rates[0].Permits > 0 {
+		if len(plan.Rates) > 0 {
+			m.Rates = plan.Rates
+		}
+		if len(m.Rates) > 0 && m.Rates[0].Permits > 0 {
 			break
 		}
 	}
@@ -180,10 +184,10 @@ func keysUnder(server *replay.Server, m policy.Match) ([]string, error) {
 // ratesOf is the rates of a policy, a line for each plan.
 func ratesOf(p *policy.Policy) (lines []string) {
 	if len(p.Plans) == 0 {
-		return []string{rateList(p.Rates)}
+		return []string{p.Show(p.Rates)}
 	}
 	for _, plan := range p.Plans {
-		lines = append(lines, plan.Name+": "+rateList(plan.Rates))
+		lines = append(lines, plan.Name+": "+cmp.Or(p.Show(plan.Rates), "not limited"))
 	}
 	return lines
 }
@@ -199,6 +203,8 @@ func rateList(rates []loader.Limit) string {
 // scriptReason is the script of a policy, and why it was chosen.
 func scriptReason(p *policy.Policy) string {
 	switch {
+	case p.Period != "":
+		return "quota, of a " + p.Period + " in " + p.Zone.String()
 	case !p.Chosen:
 		return p.Script + ", as the file says"
 	case p.Script == "list_log":

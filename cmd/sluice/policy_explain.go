@@ -137,10 +137,10 @@ func (s screen) matching(server *replay.Server, m policy.Match, a policy.Attribu
 		return err
 	}
 	s.facts("key", keys)
-	rates := rateList(m.Rates)
+	rates := m.Policy.Show(m.Rates)
 	switch {
 	case m.Override != nil:
-		rates = overrideText(*m.Override) + ", an override"
+		rates = overrideText(m.Policy, *m.Override) + ", an override"
 	case m.Plan != "":
 		rates += ", of plan " + m.Plan
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -87,20 +88,33 @@ func ratesFor(file *policy.File, texts []string) (map[replay.Rated][]loader.Limi
 		tried := strings.Split(list, ",")
 		if len(tried) != len(rates.Rates) {
 			return nil, usagef("--rate %s: want as many rates as the file has: %s=%s", given(text), name,
-				strings.ReplaceAll(rateList(rates.Rates), " ", ""))
+				strings.ReplaceAll(rates.Policy.Show(rates.Rates), " ", ""))
 		}
 		rates.Rates = append([]loader.Limit(nil), rates.Rates...)
 		for i := range tried {
-			rate, err := parseRate(tried[i])
+			rate, err := rateLike(rates.Policy, rates.Rates[i], tried[i])
 			if err != nil {
 				return nil, usagef("--rate %s: %v", given(text), err)
 			}
-			rate.Burst = rates.Rates[i].Burst
 			rates.Rates[i] = rate
 		}
 		all[of] = rates.Rates
 	}
 	return all, nil
+}
+
+// rateLike reads a rate in place of one of a policy: of a quota another number in the same period.
+func rateLike(p *policy.Policy, of loader.Limit, text string) (rate loader.Limit, err error) {
+	if permits, same := strings.CutSuffix(text, "/"+p.Period); p.Period != "" {
+		rate.Window = of.Window
+		if rate.Permits, err = strconv.ParseInt(permits, 10, 64); err != nil || !same || rate.Permits < 0 {
+			return rate, fmt.Errorf("want permits and the period, as in 100/%s", p.Period)
+		}
+	} else if rate, err = parseRate(text); err != nil {
+		return rate, err
+	}
+	rate.Burst = of.Burst
+	return rate, nil
 }
 
 // ratedIn finds the limit, and the plan, that a name is of.

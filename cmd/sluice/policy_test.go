@@ -50,13 +50,14 @@ func TestPolicyCheck(t *testing.T) {
 
 func TestPolicyCheckMemory(t *testing.T) {
 	for rates, want := range map[string]string{
-		"[3/1m]":                         "list_log, chosen: the smallest that counts one window exactly 310 B",
-		"[1000000/1h]":                   "list_log, chosen: the smallest that counts one window exactly 11 MB",
-		"[2000000/1h]":                   "slice_ring, chosen: list_log holds at most 1000000 permits 1486 B",
-		"[5/1m, 9/1h]":                   "slice_ring, chosen: list_log counts only one window 2972 B",
-		"[100/1m]\n    script: zset_log": "zset_log, as the file says 4380 B",
-		"[200/1m]\n    script: zset_log": "zset_log, as the file says 27 KB",
-		"[200/1m]\n    script: gcra":     "gcra, as the file says 280 B",
+		"[1000/month]\n    zone: Europe/Berlin": "quota, of a month in Europe/Berlin 280 B",
+		"[3/1m]":                                "list_log, chosen: the smallest that counts one window exactly 310 B",
+		"[1000000/1h]":                          "list_log, chosen: the smallest that counts one window exactly 11 MB",
+		"[2000000/1h]":                          "slice_ring, chosen: list_log holds at most 1000000 permits 1486 B",
+		"[5/1m, 9/1h]":                          "slice_ring, chosen: list_log counts only one window 2972 B",
+		"[100/1m]\n    script: zset_log":        "zset_log, as the file says 4380 B",
+		"[200/1m]\n    script: zset_log":        "zset_log, as the file says 27 KB",
+		"[200/1m]\n    script: gcra":            "gcra, as the file says 280 B",
 	} {
 		file := "limits:\n  a:\n    by: request.ip\n    rates: " + rates + "\n"
 		got := sluiceRun(nil, "policy", "check", inFile(t, "f.yaml", file))

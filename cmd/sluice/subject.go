@@ -74,14 +74,14 @@ func (of limited) says() (rates []loader.Limit, notes []string) {
 		switch {
 		case o.Subject != of.name:
 		case o.Active(time.Now()):
-			rates, notes = o.Rates, append(notes, "the file has an override: "+overrideText(o)+"; then "+
+			rates, notes = o.Rates, append(notes, "the file has an override: "+overrideText(p, o)+"; then "+
 				strings.Join(ratesOf(p), "; "))
 		default:
-			notes = append(notes, "an override in the file has ended: "+overrideText(o))
+			notes = append(notes, "an override in the file has ended: "+overrideText(p, o))
 		}
 	}
 	if rates != nil && rates[0].Permits == 0 {
-		notes = append(notes, "every call is refused: the limit is "+rateList(rates)+"; a reset does not help")
+		notes = append(notes, "every call is refused: the limit is "+p.Show(rates)+"; a reset does not help")
 	}
 	if p.Ahead.Strict {
 		notes = append(notes, "the limit is ahead of Redis and strict: Redis enforces less than the file says")

@@ -332,7 +332,7 @@ func (f inspectFlags) doubt(v *view, key stored.Key) {
 		return // the rate is stored
 	}
 	window, limit := f.limits[0].Window.Microseconds(), f.limits[0].Permits
-	v.assumed = rateList(f.limits)
+	v.assumed = cmp.Or(f.assumed, rateList(f.limits))
 	if window == 0 { // of slots
 		v.assumed = fmt.Sprint(limit)
 	}

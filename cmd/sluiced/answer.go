@@ -25,9 +25,18 @@ type (
 	unit    = ratelimitv3.RateLimitResponse_RateLimit_Unit
 )
 
-// unitOfWindow returns the unit of a window in an answer. Other windows have UNKNOWN, of which Envoy writes no policy.
-func unitOfWindow(window time.Duration) unit {
+// unitOfLimit returns the unit of a decision's window or period. Other windows have UNKNOWN, of which Envoy writes no
+// policy.
+func unitOfLimit(d loader.Decision) unit {
 	const day = 24 * time.Hour
+	window := d.Limit.Window
+	if !d.PeriodBegin.IsZero() { // a month of 28 days and 23 hours is a month
+		for _, usual := range []time.Duration{day, 7 * day, 30 * day, 365 * day} {
+			if (window - usual).Abs() < 50*time.Hour {
+				window = usual
+			}
+		}
+	}
 	switch window {
 	case time.Second:
 		return ratelimitv3.RateLimitResponse_RateLimit_SECOND
@@ -124,7 +133,7 @@ func (d *decision) describe(s *status, i int, denies bool) {
 		name = rule.Name // clients do not see a label
 	}
 	s.CurrentLimit = &current{
-		RequestsPerUnit: uint32(min(limit.Permits, math.MaxUint32)), Unit: unitOfWindow(limit.Window), Name: name,
+		RequestsPerUnit: uint32(min(limit.Permits, math.MaxUint32)), Unit: unitOfLimit(made), Name: name,
 	}
 	reset := made.ResetAfter
 	if denies {

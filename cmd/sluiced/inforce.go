@@ -10,7 +10,6 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
-	"github.com/sluice-redis/sluice/internal/admit"
 	"github.com/sluice-redis/sluice/loader"
 	"github.com/sluice-redis/sluice/policy"
 	"github.com/sluice-redis/sluice/policy/envoyfile"
@@ -89,9 +88,11 @@ func (m *metrics) apply(read files) {
 	}
 	for name, file := range read.policies {
 		for _, p := range file.Policies {
-			plans := []string{ratesOf("", p.Rates)}
+			plans := []string{ratesOf(p, "", p.Rates)}
 			for _, plan := range p.Plans {
-				plans = append(plans, ratesOf(plan.Name, plan.Rates))
+				if len(plan.Rates) > 0 {
+					plans = append(plans, ratesOf(p, plan.Name, plan.Rates))
+				}
 			}
 			add(limitKey{name, p.Name}, strings.TrimSpace(strings.Join(plans, " ")), p.Mode)
 		}
@@ -103,12 +104,8 @@ func (m *metrics) apply(read files) {
 func nameOfRule(rule *envoyfile.Rule) string { return cmp.Or(rule.Name, strings.Join(rule.Path, ".")) }
 
 // ratesOf is the rates of a plan as a file may have them.
-func ratesOf(plan string, rates []loader.Limit) string {
-	var texts []string
-	for _, r := range rates {
-		texts = append(texts, fmt.Sprintf("%d/%s", r.Permits, admit.ShortDuration(r.Window)))
-	}
-	text := strings.Join(texts, ",")
+func ratesOf(p *policy.Policy, plan string, rates []loader.Limit) string {
+	text := strings.ReplaceAll(p.Show(rates), " ", "")
 	if plan != "" {
 		text = plan + ":" + text
 	}

@@ -13,6 +13,7 @@ import (
 	"os/signal"
 	"runtime/debug"
 	"syscall"
+	_ "time/tzdata" // zones of policy files, where the machine has none
 
 	"github.com/redis/go-redis/v9/logging"
 	"github.com/sluice-redis/sluice/internal/dial"

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/sluice-redis/sluice/loader"
 	"github.com/sluice-redis/sluice/policy"
@@ -27,7 +28,8 @@ type decider struct {
 	*Server
 	rates    map[Rated][]loader.Limit // in place of the file's
 	limiters map[limiterOf]made
-	failure  error // the first one, with its line
+	now      time.Time // in the log
+	failure  error     // the first one, with its line
 }
 
 // limiterOf is what a limiter belongs to: rates of the file, or an override.
@@ -54,7 +56,7 @@ func newDecider(rates map[Rated][]loader.Limit) (*decider, error) {
 func (d *decider) limiter(m policy.Match) made {
 	of := limiterOf{Rated{m.Policy.Name, m.Plan}, m.Override}
 	if l, ok := d.limiters[of]; ok {
-		return l
+		return l.at(m.Policy, d.now)
 	}
 	if rates := d.rates[of.Rated]; rates != nil && m.Override == nil {
 		m.Rates = rates
@@ -65,12 +67,21 @@ func (d *decider) limiter(m policy.Match) made {
 		l.smallest = min(l.smallest, rate.Permits)
 	}
 	d.limiters[of] = l
+	return l.at(m.Policy, d.now)
+}
+
+// at is the limiter at a time of the log: its quota counts in the period of that time.
+func (l made) at(p *policy.Policy, now time.Time) made {
+	if q, ok := l.Limiter.(loader.Quota); ok {
+		l.Limiter = q.With(l.smallest, loader.Between(p.Calendar()(now)))
+	}
 	return l
 }
 
 // decide decides a request at its time, and returns a verdict for each match: the enforced policies all or none, then,
 // if they grant, each policy in shadow mode by itself. So does package policy.
 func (d *decider) decide(r request, verdicts []Verdict) []Verdict {
+	d.now = time.UnixMicro(r.at)
 	d.redis.SetTime(r.at)
 	for range r.matches {
 		verdicts = append(verdicts, Withdrawn)

@@ -200,6 +200,20 @@ func TestCores(t *testing.T) {
 	}
 }
 
+// TestCalendar wants the months of the log's time, in their zone.
+func TestCalendar(t *testing.T) {
+	midnight := time.Date(2026, 2, 28, 23, 0, 0, 0, time.UTC) // in Berlin
+	var hits []hit
+	for _, s := range []time.Duration{-3, -2, -1, 0, 1, 2} {
+		hits = append(hits, hit{midnight.Add(s * time.Second), "1.1.1.1", 200})
+	}
+	got, _ := verdictsOf(t, configOf(t, "zone: Europe/Berlin\nlimits: {api: {by: request.ip, rates: 2/month}}"), logOf(hits))
+	want := map[int64]Verdict{1: Granted, 2: Granted, 3: Denied, 4: Granted, 5: Granted, 6: Denied}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
 // TestTogether wants a request that one policy denies not to be charged by the other.
 func TestTogether(t *testing.T) {
 	c := configOf(t, `

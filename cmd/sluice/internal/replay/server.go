@@ -33,12 +33,13 @@ type Call struct {
 	Args []string
 }
 
-// NewServer returns an empty server. The caller must call Close.
+// NewServer returns an empty server, whose clock stands at the last midnight. The caller must call Close.
 func NewServer() (*Server, error) {
 	emulated, err := lua51.Open()
 	if err != nil {
 		return nil, err
 	}
+	emulated.SetTime(time.Now().Truncate(24 * time.Hour).UnixMicro()) // a period of the calendar has it, in any zone
 	s := &Server{redis: emulated, scripts: map[string]*lua51.Script{}}
 	// With a client that keeps deadlines, and a context that has none, the Loader runs a call in the caller's
 	// goroutine.
