@@ -86,6 +86,14 @@ func ours() []subject {
 			kind: logs, keys: []string{""}, most: 1e4, atOnce: 500, longest: day,
 			args: func(a ask) []any { return []any{a.limit, a.window.Microseconds(), a.permits, 0, a.id} },
 		}),
+		newOurs(sluice.QuotaV1(), subject{
+			kind: buckets, keys: []string{""}, most: 1e7, atOnce: 1e7, longest: 366 * day,
+			args: func(a ask) []any {
+				today := time.Now().Truncate(day)
+				return []any{a.limit, a.permits, 0, today.Add(-2 * day).UnixMicro(), today.Add(-day).UnixMicro(),
+					today.UnixMicro(), today.Add(a.window).UnixMicro()}
+			},
+		}),
 		newOurs(sluice.TokenBucketV1(), subject{
 			kind: grants, keys: []string{"", ":all", ":by:x"}, stored: true, most: 1e6, atOnce: 1e6, longest: day,
 			args: func(a ask) []any { return []any{a.limit, a.window.Microseconds(), 0, a.permits, 0} },

@@ -21,7 +21,8 @@ func TestUnitOfLimit(t *testing.T) {
 		{28*24*time.Hour - time.Hour, period, "MONTH"}, {31*24*time.Hour + time.Hour, period, "MONTH"},
 		{366 * 24 * time.Hour, period, "YEAR"}, {90 * 24 * time.Hour, period, "UNKNOWN"},
 	} {
-		if got := unitOfLimit(loader.Decision{Limit: loader.Limit{Window: test.window}, PeriodBegin: test.begin}); got.String() != test.want {
+		d := loader.Decision{Limit: loader.Limit{Window: test.window}, PeriodBegin: test.begin}
+		if got := unitOfLimit(d); got.String() != test.want {
 			t.Errorf("%v, period %v: %v, want %s", test.window, test.begin, got, test.want)
 		}
 	}
