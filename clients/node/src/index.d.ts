@@ -100,7 +100,7 @@ export interface Decision {
   readonly resetAfter: number;
   /** The clock of Redis, in milliseconds since 1970. Not there if no server decided. */
   readonly now?: number;
-  /** The limit it was made by: of a tokenBucket the stored one, of a ring the tightest window, of a quota its period. */
+  /** What it was made by: of a tokenBucket the stored limit, of a ring the tightest window, of a quota its period. */
   readonly limit: { readonly permits: number; readonly window: number; readonly burst?: number };
   /** Of a ring: how long a permit counts, at most: up to a slice longer than the window. */
   readonly countsFor?: number;
@@ -356,11 +356,15 @@ export function keyByHeader(name: string): (request: Headers) => string;
 /**
  * Counts by the client's address, of IPv6 by its first 64 bits (ipv6Prefix: 1 to 128). trustedProxies names those that
  * append to X-Forwarded-For: prefixes ("10.0.0.0/8"), addresses, or "unix" for Unix sockets. A client that a proxy
- * calls "unknown" is counted for the proxy.
+ * calls "unknown" is counted for the proxy. If you know how many proxies there are and not their addresses, say hops:
+ * with 2 the client is the second from the right, whoever calls. If there are fewer, or that one is no address, it is
+ * the address of the connection, as with Envoy's xff_num_trusted_hops. Nobody may reach the service by fewer proxies:
+ * who does writes what they like.
  */
 export function keyByIP(options?: {
   trustedProxies?: string[];
   ipv6Prefix?: number;
+  hops?: number;
 }): (request: Headers, socket?: { remoteAddress?: string }) => string;
 
 /** Returns the subject under which the middleware counts requests with these values. */
