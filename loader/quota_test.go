@@ -2,8 +2,10 @@ package loader_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"sync"
 	"testing"
 	"time"
@@ -19,44 +21,41 @@ func location(t *testing.T, name string) *time.Location {
 	return loc
 }
 
-// TestPeriods names a time, and the begin and the end of the period in which it lies, by the clocks of a location.
+// TestPeriods reads the table that the packages for Python and Node read, too: the begins of three periods of a zone, of
+// which the second is that of a time, and the end of the third.
 func TestPeriods(t *testing.T) {
-	subscribed := time.Date(2024, 1, 31, 15, 4, 5, 0, location(t, "Europe/Berlin"))
-	for _, c := range []struct {
-		name     string
-		period   func(*time.Location) loader.Period
-		zone     string
-		at       string
-		from, to string
-		hours    float64
-	}{
-		{"a day of 23 hours", loader.Daily, "Europe/Berlin", "2026-03-29 12:00", "03-29 00:00", "03-30 00:00", 23},
-		{"a day of 25 hours", loader.Daily, "Europe/Berlin", "2026-10-25 02:30", "10-25 00:00", "10-26 00:00", 25},
-		{"no midnight: the day begins at 1:00", loader.Daily, "America/Sao_Paulo", "2018-11-04 05:00", "11-04 01:00",
-			"11-05 00:00", 23},
-		{"the day before it ends then", loader.Daily, "America/Sao_Paulo", "2018-11-03 23:30", "11-03 00:00", "11-04 01:00", 24},
-		{"a day that was left out", loader.Daily, "Pacific/Apia", "2011-12-29 12:00", "12-29 00:00", "12-31 00:00", 24},
-		{"a half-hour zone that moves by half an hour", loader.Daily, "Australia/Lord_Howe", "2026-04-05 12:00", "04-05 00:00",
-			"04-06 00:00", 24.5},
-		{"a week begins on Monday", loader.Weekly, "Asia/Tokyo", "2026-11-29 23:59", "11-23 00:00", "11-30 00:00", 168},
-		{"a week with a change of clocks", loader.Weekly, "Europe/Berlin", "2026-10-25 12:00", "10-19 00:00", "10-26 00:00", 169},
-		{"a month of 28 days", loader.Monthly, "UTC", "2026-02-28 23:59", "02-01 00:00", "03-01 00:00", 28 * 24},
-		{"one of 29", loader.Monthly, "UTC", "2028-02-01 00:00", "02-01 00:00", "03-01 00:00", 29 * 24},
-		{"a month of 31 days less an hour", loader.Monthly, "Europe/Berlin", "2026-03-31 12:00", "03-01 00:00", "04-01 00:00",
-			31*24 - 1},
-		{"a year", loader.Yearly, "America/New_York", "2028-12-31 23:59", "01-01 00:00", "01-01 00:00", 366 * 24},
-		{"a subscription of the 31st", func(*time.Location) loader.Period { return loader.MonthlyFrom(subscribed) },
-			"Europe/Berlin", "2026-02-28 15:04", "01-31 15:04", "02-28 15:04", 28 * 24},
-		{"its next month", func(*time.Location) loader.Period { return loader.MonthlyFrom(subscribed) },
-			"Europe/Berlin", "2026-02-28 15:05", "02-28 15:04", "03-31 15:04", 31*24 - 1},
+	data, err := os.ReadFile("testdata/periods.json")
+	must(t, err)
+	var cases []struct {
+		Name, Period, Zone string
+		At                 time.Time
+		Moments            [4]time.Time
+	}
+	must(t, json.Unmarshal(data, &cases))
+	calendars := map[string]func(*time.Location) loader.Period{
+		"day": loader.Daily, "week": loader.Weekly, "month": loader.Monthly, "year": loader.Yearly,
+	}
+	for _, c := range cases {
+		period := calendars[c.Period](location(t, c.Zone))
+		for i, at := range []time.Time{c.Moments[0], c.At, c.Moments[2]} {
+			if begin, end := period(at); !begin.Equal(c.Moments[i]) || !end.Equal(c.Moments[i+1]) {
+				t.Errorf("%s: %v is in %v to %v, want %v to %v", c.Name, at, begin, end, c.Moments[i], c.Moments[i+1])
+			}
+		}
+	}
+}
+
+// TestMonthlyFrom is about a month without the day on which the first one began.
+func TestMonthlyFrom(t *testing.T) {
+	berlin := location(t, "Europe/Berlin")
+	period := loader.MonthlyFrom(time.Date(2024, 1, 31, 15, 4, 5, 0, berlin))
+	january, february, march := time.Date(2026, 1, 31, 15, 4, 5, 0, berlin), time.Date(2026, 2, 28, 15, 4, 5, 0, berlin),
+		time.Date(2026, 3, 31, 15, 4, 5, 0, berlin)
+	for at, want := range map[time.Time][2]time.Time{
+		february.Add(-time.Second): {january, february}, february.Add(time.Second): {february, march},
 	} {
-		loc := location(t, c.zone)
-		at, err := time.ParseInLocation("2006-01-02 15:04", c.at, loc)
-		must(t, err)
-		from, to := c.period(loc)(at)
-		const form = "01-02 15:04"
-		if from.In(loc).Format(form) != c.from || to.In(loc).Format(form) != c.to || to.Sub(from).Hours() != c.hours {
-			t.Errorf("%s: from %v to %v (%v h), want %s to %s (%v h)", c.name, from, to, to.Sub(from).Hours(), c.from, c.to, c.hours)
+		if begin, end := period(at); !begin.Equal(want[0]) || !end.Equal(want[1]) {
+			t.Errorf("%v is in %v to %v, want %v", at, begin, end, want)
 		}
 	}
 }

@@ -25,7 +25,7 @@ function entryOf(part, keys) {
   const [limiter, subject, n = 1] = Array.isArray(part) ? part : [part];
   if (typeof limiter?.giveBack !== 'function') {
     const kind = limiter?.kind?.method ?? limiter;
-    throw refuse('all', 'limiter', kind, 'one that can give back: listLog, zsetLog or sliceRing');
+    throw refuse('all', 'limiter', kind, 'one that can give back: listLog, zsetLog, sliceRing or quota');
   }
   limiter.checkNumber('all', n);
   for (const key of limiter.keys(subject)) {

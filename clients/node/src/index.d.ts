@@ -100,7 +100,7 @@ export interface Decision {
   readonly resetAfter: number;
   /** The clock of Redis, in milliseconds since 1970. Not there if no server decided. */
   readonly now?: number;
-  /** The limit it was made by: of a tokenBucket the stored one, of several windows the tightest. */
+  /** What it was made by: of a tokenBucket the stored limit, of a ring the tightest window, of a quota its period. */
   readonly limit: { readonly permits: number; readonly window: number; readonly burst?: number };
   /** Of a ring: how long a permit counts, at most: up to a slice longer than the window. */
   readonly countsFor?: number;
@@ -110,6 +110,9 @@ export interface Decision {
   readonly key?: string;
   /** Of a ring: the windows of a grant, to which giveBack() returns its permits. Slices are in microseconds. */
   readonly rings?: readonly { readonly slice: number; readonly size: number }[];
+  /** Of a quota: the begin and the end of the period that counts, in milliseconds since 1970. */
+  readonly periodBegin?: number;
+  readonly periodEnd?: number;
   /** The id of the request, of a grant by zsetLog, budget or concurrency. */
   readonly id?: string;
   /** Whether onFailure decided, because Redis did not; cause says why. */
@@ -140,7 +143,7 @@ export interface Limiter<Options = CallOptions> {
   allowN(subject: string, n: number, options?: Options): Promise<Decision>;
   /**
    * Resolves when the permits may be used. Use it in workers. It books them, so workers are served in the order of
-   * asking across all processes; sliceRing, and waits of more than 60 s, sleep and ask again. A wait longer than
+   * asking across all processes; sliceRing, quota, and waits of more than 60 s, sleep and ask again. A wait longer than
    * maxWait is a WaitError at once. With maxWait it asks again while Redis is down.
    */
   wait(subject: string, options?: WaitOptions & Options): Promise<Decision>;
@@ -150,13 +153,13 @@ export interface Limiter<Options = CallOptions> {
   reset(subject: string, options?: CallOptions): Promise<void>;
 }
 
-/** A limiter that can book permits ahead: all but sliceRing. */
+/** A limiter that can book permits ahead: all but sliceRing and quota. */
 export interface Reserver<Options = CallOptions> extends Limiter<Options> {
   /** Books permits for the earliest time at which they may be used, up to maxWait or 60 s ahead. Ask ok first. */
   reserve(subject: string, options?: WaitOptions & Options): Promise<Reservation>;
 }
 
-/** A limiter that can take permits back: listLog, zsetLog and sliceRing. */
+/** A limiter that can take permits back: listLog, zsetLog, sliceRing and quota. */
 export interface Returner {
   /**
    * Gives back n (default: all) of the permits that a decision about the subject granted and that were certainly not
@@ -197,6 +200,18 @@ export interface SliceRing extends Limiter, Returner {}
 export interface TokenBucket extends Reserver {
   /** Stores the subject's limit in Redis, for all processes at once. */
   setRate(subject: string, limit: Limit, options?: CallOptions): Promise<void>;
+}
+
+/** A period of the calendar (a week begins on Monday), or one of your own: Dates, or milliseconds since 1970. */
+export type Period = 'day' | 'week' | 'month' | 'year' | { begin: Date | number; end: Date | number };
+
+export interface Quota extends Limiter, Returner {
+  /**
+   * Charges n permits, 0 to 10^12, whatever the period holds: a cost that is known only when the work is done. granted
+   * says that it holds no more than the limit; otherwise wait is the time until one permit comes free. It is sent once,
+   * and never left to onFailure: after an OutcomeUnknownError it may have been charged.
+   */
+  report(subject: string, n: number, options?: CallOptions): Promise<Decision>;
 }
 
 /** One limit, or one to eight windows, charged all or none. */
@@ -281,6 +296,14 @@ export class Limits {
   tokenBucket(name: string, options: Limit & WaitingOptions & { clientId?: string; perClient?: boolean }): TokenBucket;
   /** One to eight windows at once, and limits up to 10^9. */
   sliceRing(name: string, options: RingOptions & WaitingOptions): SliceRing;
+  /**
+   * What a period may hold, by the clocks of a zone ("Europe/Berlin"; UTC without one); of your own { begin, end } make
+   * the limiter for the call. Around the end of a period up to twice as much may be granted at once. Up to 10^12
+   * permits; onFailure is not local.
+   */
+  quota(
+    name: string, options: { permits: number; period: Period; zone?: string; maxWait?: Duration } & LimiterOptions,
+  ): Quota;
   /** A cost that is known only afterwards. Ids are known for settleWithin: 1 ms to 366 days, by default 15 minutes. */
   budget(name: string, options: RingOptions & LimiterOptions & { settleWithin?: Duration }): Budget;
   /** How many run at once: 0 to 10000 slots, under leases of ttl (1 ms to 366 days) that renew themselves. */
@@ -333,11 +356,15 @@ export function keyByHeader(name: string): (request: Headers) => string;
 /**
  * Counts by the client's address, of IPv6 by its first 64 bits (ipv6Prefix: 1 to 128). trustedProxies names those that
  * append to X-Forwarded-For: prefixes ("10.0.0.0/8"), addresses, or "unix" for Unix sockets. A client that a proxy
- * calls "unknown" is counted for the proxy.
+ * calls "unknown" is counted for the proxy. If you know how many proxies there are and not their addresses, say hops:
+ * with 2 the client is the second from the right, whoever calls. If there are fewer, or that one is no address, it is
+ * the address of the connection, as with Envoy's xff_num_trusted_hops. Nobody may reach the service by fewer proxies:
+ * who does writes what they like.
  */
 export function keyByIP(options?: {
   trustedProxies?: string[];
   ipv6Prefix?: number;
+  hops?: number;
 }): (request: Headers, socket?: { remoteAddress?: string }) => string;
 
 /** Returns the subject under which the middleware counts requests with these values. */

@@ -9,6 +9,7 @@ const http = require('./http');
 const { Local } = require('./local');
 const { ListLog, ZSetLog, GCRA, TokenBucket, SliceRing, newId, checkFailure, checkTimeout } = require('./limiter');
 const { checkBoolean, checkOptions, duration, integer } = require('./options');
+const { Quota } = require('./quota');
 const { checkName, redisKey } = require('./scripts');
 const { sleep } = require('./time');
 
@@ -57,8 +58,8 @@ function breakerOf(options) {
 Limits.prototype.all = all;
 
 const kinds = {
-  listLog: ListLog, zsetLog: ZSetLog, gcra: GCRA, tokenBucket: TokenBucket, sliceRing: SliceRing, budget: Budget,
-  concurrency: Concurrency,
+  listLog: ListLog, zsetLog: ZSetLog, gcra: GCRA, tokenBucket: TokenBucket, sliceRing: SliceRing, quota: Quota,
+  budget: Budget, concurrency: Concurrency,
 };
 for (const [method, Kind] of Object.entries(kinds)) {
   Limits.prototype[method] = function make(name, options) {

@@ -19,6 +19,7 @@ const kinds = {
   gcra: { script: 'gcra_v1', options: [...waits, 'burst'], larger: '; sliceRing holds more' },
   tokenBucket: { script: 'token_bucket_v1', options: [...waits, 'clientId', 'perClient'], larger: '; gcra holds more' },
   sliceRing: { script: 'slice_ring_v1', options: [...waits, 'windows', 'slice'] },
+  quota: { script: 'quota_v1', options: ['permits', 'period', 'zone', 'onFailure', 'timeout', 'maxWait'] },
   budget: { script: 'budget_v1', options: [...limit, 'windows', 'slice', 'settleWithin'], amount: 'estimate' },
   concurrency: { script: 'concurrency_v1', options: ['slots', 'ttl', 'onFailure', 'timeout', 'maxWait'] },
 };
@@ -339,7 +340,8 @@ async function giveBack(subject, decision, n = decision?.permits, options = {}) 
     throw refuse(this.name, 'decision', decision.key, `one of this limiter about this subject: ${key}`);
   }
   if (n > decision.permits) throw refuse(this.name, 'n', n, `up to ${decision.permits}, as many as were granted`);
-  const values = { ...this.values, moment: momentOf(decision), id: decision.id, permits: n };
+  const begin = decision.periodBegin === undefined ? undefined : Math.round(decision.periodBegin * 1e3);
+  const values = { ...this.values, moment: momentOf(decision), begin, id: decision.id, permits: n };
   const bounds = { ...this.bounds(options), repeats: named && n === decision.permits };
   const args = argsOf(script, values, windows?.map(groupOf));
   const [returned] = await this.limits.caller.run(script, keys, args, bounds);
@@ -460,6 +462,6 @@ function checkFailure(name, onFailure) {
 const checkTimeout = (name, timeout) => duration(name, 'timeout', timeout, 1e3, 86400e6) / 1e3;
 
 module.exports = {
-  Limiter, ListLog, ZSetLog, GCRA, TokenBucket, SliceRing, newId, checkFailure, checkTimeout, isDecision,
+  Limiter, ListLog, ZSetLog, GCRA, TokenBucket, SliceRing, newId, checkFailure, checkTimeout, giveBack, isDecision,
   timeoutWithin,
 };

@@ -164,10 +164,12 @@ test('subjects', async () => {
 });
 
 test('keyByIP', async () => {
-  for (const { name, peer, trust, ipv6_prefix: ipv6Prefix, lines, subject } of vectors.x_forwarded_for) {
+  assert.ok(vectors.hops.length > 10);
+  for (const vector of [...vectors.x_forwarded_for, ...vectors.hops]) {
+    const { name, peer, trust, ipv6_prefix: ipv6Prefix, hops, lines, subject } = vector;
     const request = { headers: lines ? { 'x-forwarded-for': lines.join(', ') } : {} };
     request.socket = { remoteAddress: peer || undefined };
-    const asked = await subjectFor(keyByIP({ trustedProxies: trust, ipv6Prefix }), request);
+    const asked = await subjectFor(keyByIP({ trustedProxies: trust, ipv6Prefix, hops }), request);
     assert.equal(asked === 500 ? undefined : asked, subject, name);
   }
   for (const { text, subject, unix } of vectors.addresses) {
@@ -185,4 +187,18 @@ test('keyByIP', async () => {
     assert.throws(() => keyByIP({ trustedProxies: [proxy] }), { name: 'ArgumentError' }, proxy);
   }
   assert.throws(() => keyByIP({ ipv6Prefix: 0 }), { name: 'ArgumentError' });
+  assert.throws(() => keyByIP({ hops: -1 }), { name: 'ArgumentError' });
+  assert.throws(() => keyByIP({ hops: 1, trustedProxies: ['unix'] }), { message: /hops or trustedProxies, not both/ });
+});
+
+test('a warning of those who trust everybody', async () => {
+  const warned = [];
+  const note = (warning) => warned.push(warning.message);
+  process.on('warning', note);
+  for (const proxy of ['10.0.0.0/8', '0.0.0.0/0', '::/0', '::ffff:0.0.0.0/96']) keyByIP({ trustedProxies: [proxy] });
+  await new Promise(setImmediate);
+  process.off('warning', note);
+  const about = warned.filter((message) => message.startsWith('keyByIP: '));
+  const why = 'who calls writes what they like: name the proxies';
+  assert.deepEqual(about, [`keyByIP: trustedProxies has all addresses: ${why}`]);
 });

@@ -1,7 +1,7 @@
 """Types, as a user has them: checked by mypy --strict."""
 
 import asyncio
-from datetime import timedelta
+from datetime import datetime, timedelta, timezone
 from typing import Optional, Tuple
 
 import redis
@@ -18,6 +18,8 @@ delay: timedelta = codes.reserve("ada", max_wait=timedelta(seconds=1)).delay
 both: Tuple[Decision, ...] = limits.all([(codes, "ada"), (codes, "bob", 2)]).parts
 limits.gcra("rate", 5, timedelta(1), on_failure=Local(0.5))
 limits.zset_log("z", 1, timedelta(1)).allow("ada", id="order-17")
+month: Optional[datetime] = limits.quota("exports", 10000, "month", zone="Europe/Berlin").report("acme", 5).period_end
+limits.all([(limits.quota("bill", 10000, (datetime.now(timezone.utc), month or datetime.now(timezone.utc))), "acme")])
 with limits.concurrency("render", 2, timedelta(seconds=10)).acquire("acme", on_lost=print) as slot:
     lost: Optional[SlotLostError] = slot.lost
 free, denied = limits.concurrency("render", slots=2, ttl=timedelta(seconds=10)).try_acquire("acme")

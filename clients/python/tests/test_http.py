@@ -216,10 +216,10 @@ def test_subjects():
         assert subjects_for(lambda request: value) is None, value
 
 
-@pytest.mark.parametrize("case", VECTORS["x_forwarded_for"], ids=lambda case: case["name"])
+@pytest.mark.parametrize("case", [*VECTORS["x_forwarded_for"], *VECTORS["hops"]], ids=lambda case: case["name"])
 def test_forwarded(case):
     lines = {"X_FORWARDED_FOR": [line.encode("latin-1") for line in case["lines"]]} if "lines" in case else {}
-    key = key_by_ip(case.get("trust", ()), ipv6_prefix=case.get("ipv6_prefix", 64))
+    key = key_by_ip(case.get("trust", ()), ipv6_prefix=case.get("ipv6_prefix", 64), hops=case.get("hops", 0))
     subject = subjects_for(key, peer=case["peer"], **lines)
     assert (None if subject == 500 else subject) == case.get("subject")
 
@@ -232,6 +232,15 @@ def test_addresses(case):
     assert subjects_for(key_by_ip(["10.0.0.1"]), peer="10.0.0.1", X_FORWARDED_FOR=[line]) == case.get("subject")
     behind = "192.0.2.1" if case.get("unix") else case.get("subject", 500)
     assert subjects_for(key_by_ip(["unix"]), peer=text, X_FORWARDED_FOR=[b"192.0.2.1"]) == behind
+
+
+def test_who_trusts_everybody_is_warned(caplog):
+    _log.logged.clear()
+    for proxy in ("10.0.0.0/8", "0.0.0.0/0", "::/0", "::ffff:0.0.0.0/96"):
+        key_by_ip([proxy])
+    assert [record.getMessage() for record in caplog.records] == [
+        "key_by_ip: trusted_proxies has all addresses: who calls writes what they like: name the proxies"
+    ]
 
 
 def test_lines_of_a_header():
@@ -339,6 +348,8 @@ def test_wrong_arguments():
         (lambda: key_by_ip([10]), "trusted_proxies 10: want a prefix"),
         (lambda: key_by_ip(["10.0.0.1/8"]), "trusted_proxies '10.0.0.1/8': want a prefix"),
         (lambda: key_by_ip(ipv6_prefix="64"), "ipv6_prefix '64': want an int"),
+        (lambda: key_by_ip(hops=-1), "hops -1: want 0 or more"),
+        (lambda: key_by_ip(["unix"], hops=1), "hops 1: want hops or trusted_proxies, not both"),
         (lambda: key_by_header(None), "name None: want a str"),
         (lambda: key_by_header(""), "name '': want at least one character"),
         (lambda: subject_of("a", 5), "value 5: want a str"),

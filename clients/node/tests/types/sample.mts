@@ -23,6 +23,10 @@ await limits.gcra('x', { permits: 1, window: '1m', burst: 5 }).allow('ada');
 const bucket = limits.tokenBucket('x', { permits: 1, window: '1m', perClient: true });
 await bucket.setRate('ada', { permits: 2, window: 1000 });
 await limits.budget('x', { permits: 1, window: '1m', settleWithin: '1h' }).settle('ada', 'id', 5);
+const month = limits.quota('x', { permits: 10000, period: 'month', zone: 'Europe/Berlin', maxWait: '1h' });
+const end: number | undefined = (await month.report('ada', 5)).periodEnd;
+const bill = limits.quota('x', { permits: 5, period: { begin: new Date(0), end: end ?? 0 } });
+await limits.all([[bill, 'ada'], [log, 'ada']]);
 const { slot: free, decision: last } = await limits.concurrency('x', { slots: 1, ttl: '1s' }).tryAcquire('ada');
 const slot: Slot | null = free;
 if (last.granted) await slot?.release();
@@ -49,5 +53,7 @@ ring.reserve('ada');
 limits.gcra('x', { permits: 1, window: '1m' }).giveBack('ada', decision);
 // @ts-expect-error nor in an all()
 limits.all([[limits.gcra('x', { permits: 1, window: '1m' }), 'ada']]);
+// @ts-expect-error a quota has no hours
+limits.quota('x', { permits: 1, period: 'hour' });
 // @ts-expect-error a decision is read-only
 decision.granted = true;

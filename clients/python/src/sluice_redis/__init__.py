@@ -15,8 +15,8 @@ from ._errors import (
 )  # fmt: skip
 from ._local import Local
 from ._sync import (
-    GCRA, Budget, Concurrency, Limiter, Limits, ListLog, Reservation, Reserved, Reserver, Returner, SliceRing, Slot,
-    TokenBucket, ZSetLog,
+    GCRA, Budget, Concurrency, Limiter, Limits, ListLog, Quota, Reservation, Reserved, Reserver, Returner, SliceRing,
+    Slot, TokenBucket, ZSetLog,
 )  # fmt: skip
 from ._types import NEVER, Decision, Limit, WindowState, redis_key
 
@@ -24,6 +24,6 @@ __version__ = "0.1.0.dev0"
 __all__ = [
     "GCRA", "NEVER", "ArgumentError", "Breaker", "Budget", "BusyError", "Concurrency", "Decision", "ExceedsLimitError",
     "Limit", "Limiter", "Limits", "ListLog", "Local", "NotLoadedError", "NotReservedError", "OutcomeUnknownError",
-    "Reservation", "Reserved", "Reserver", "Returner", "SliceRing", "Slot", "SlotLostError", "SluiceError",
+    "Quota", "Reservation", "Reserved", "Reserver", "Returner", "SliceRing", "Slot", "SlotLostError", "SluiceError",
     "StateError", "TokenBucket", "UnavailableError", "WaitError", "WindowState", "ZSetLog", "redis_key",
 ]  # fmt: skip

@@ -12,6 +12,7 @@ from ._errors import SlotLostError
 from ._limiters import (
     GCRA, Budget, ListLog, OnFailure, Part, Setup, SliceRing, TokenBucket, Windows, ZSetLog, all_of,
 )  # fmt: skip
+from ._quota import Period, Quota
 from ._slots import Concurrency
 from ._types import NEVER, Decision, Limit
 
@@ -72,9 +73,18 @@ class Factory(Setup):
         """How many run at once: 0 to 10000 slots, under leases of ttl (1 ms to 366 days) that renew themselves."""
         return Concurrency(self, name, slots, ttl, on_failure)
 
+    def quota(
+        self, name: str, permits: int, period: Period, zone: Optional[str] = None,
+        on_failure: Optional[OnFailure] = None,
+    ) -> Quota:
+        """What a "day", "week" (from Monday), "month" or "year" of a zone ("Europe/Berlin"; UTC without one) may hold,
+        or a period of your own, (begin, end): make the limiter for the call, with the period of the customer's bill.
+        on_failure is not Local."""
+        return Quota(self, name, permits, period, zone, on_failure)
+
     def all(self, parts: Sequence[Part]) -> Steps[Decision]:
         """Asks several limiters, all or none: limits.all([(per_user, "ada"), (per_team, "acme", 5)]). Each part is a
-        limiter that can give back (list_log, zset_log, slice_ring), a subject and a number (1 if it is left out).
+        limiter that can give back (list_log, zset_log, slice_ring, quota), a subject and a number (1 if left out).
 
         They are asked in this order, a round trip each, until one denies: that is the decision. Otherwise it is of the
         one with the fewest permits left, and parts has all of them. If one denies or fails, or the caller is

@@ -103,11 +103,14 @@ class Limiter:
         if limit.permits > largest:
             text = f"{limit.permits} permits: {self.title} holds {largest}{self.more}"
             raise ArgumentError(self.name, "permits", str(limit.permits), f"{largest} or less", text)
+        self._check_window(limit)
+        return limit
+
+    def _check_window(self, limit: Limit) -> None:
         if limit.permits:
             check_duration(self.name, "window", limit.window, MILLISECOND_US, self._longest_window())
         elif not isinstance(limit.window, timedelta):
             raise ArgumentError(self.name, "window", shown(limit.window), "a timedelta")
-        return limit
 
     def _longest_window(self) -> int:
         return self.script.maximum("window", "interval")
@@ -146,9 +149,8 @@ class Limiter:
         """One decision, within so many seconds. n is 0 for a look; ahead is how far the permits may be booked, in
         microseconds."""
         keys = self.keys(subject, id)
-        for limit in self.limits:
-            if limit.permits == 0:
-                return Decision(False, limit, wait=NEVER)
+        if any(limit.permits == 0 for limit in self.limits):
+            return self._never()
         if method != "peek":
             self._check_amount(method, n)
         ask = self.setup.caller.call
@@ -158,12 +160,19 @@ class Limiter:
             reply = yield from ask(self.script, keys, args, self.timeout, self.has_ids, n == 0, id, within)
         except (UnavailableError, OutcomeUnknownError) as error:
             return self._fall_back(keys[0], n, ahead, id, error)
+        return self._decision(reply, n, keys[0], id)
+
+    def _decision(self, reply: Sequence[int], n: int, key: str, id: str) -> Decision:
         granted, remaining, wait, reset_after, now = reply[:5]
         return Decision(
             granted > 0, remaining=remaining, wait=duration(wait), reset_after=duration(reset_after),
-            now=EPOCH + timedelta(microseconds=now), permits=n if granted else 0, key=keys[0] if granted else "",
+            now=EPOCH + timedelta(microseconds=now), permits=n if granted else 0, key=key if granted else "",
             id=id if granted else "", rings=self.rings if granted else (), **self._detail(reply[5:], reset_after, now),
         )  # fmt: skip
+
+    def _never(self) -> Decision:
+        """The denial of a limit of 0."""
+        return Decision(False, next(limit for limit in self.limits if not limit.permits), wait=NEVER)
 
     def _args(self, n: int, ahead: int, id: str) -> Tuple[bytes, ...]:
         """The ARGV of a question. It is often that of the last one."""
@@ -236,10 +245,10 @@ class Limiter:
         """Returns when n permits may be used. Use it in workers that would rather be late than refused.
 
         It books the permits with one round trip and sleeps until they are due, in the order of asking across all
-        processes (slice_ring, which cannot book, sleeps and asks again). If that would take longer than max_wait (up to
-        366 days) it raises WaitError at once, and nothing is booked. With max_wait it goes on through an outage of
-        Redis. If it is interrupted (KeyboardInterrupt, a cancelled task), it gives the booking back in the background
-        where it can.
+        processes (slice_ring and quota, which cannot book, sleep and ask again). If that would take longer than
+        max_wait (up to 366 days) it raises WaitError at once, and nothing is booked. With max_wait it goes on through
+        an outage of Redis. If it is interrupted (KeyboardInterrupt, a cancelled task), it gives the booking back in the
+        background where it can.
         """
         bound = math.inf if max_wait is None else check_duration(self.name, "max_wait", max_wait, 0, 366 * DAY_US) / 1e6
         return (yield from _Wait(self, subject, n, bound).run())
@@ -327,8 +336,8 @@ def _give_back(limiter: Limiter, subject: str, decision: Decision, n: Optional[i
         want = f"up to {decision.permits}, as many as were granted"
         raise ArgumentError(limiter.name, "n", str(n), want)
     script, id = limiter.setup.caller.scripts[limiter.return_name], decision.id
-    now = micros(decision.now - EPOCH) if decision.now else 0
-    values = {**limiter.values(), "moment": now + micros(decision.wait), "id": id, "permits": n}
+    now, begin = (micros(at - EPOCH) if at else 0 for at in (decision.now, decision.period_begin))
+    values = {**limiter.values(), "moment": now + micros(decision.wait), "begin": begin, "id": id, "permits": n}
     whole = limiter.has_ids and decision.key == keys[0] and n == decision.permits  # only then it may be repeated
     words = script.words(values, [{"slice_i": slice, "size_i": size} for slice, size in rings])
     return (yield from limiter.setup.caller.call(script, keys, words, limiter.timeout, whole, id=id))[0]
@@ -350,7 +359,7 @@ def _give_back_later(limiter: Limiter, subject: str, decision: Decision, n: int)
 
 
 class Returner(Limiter):
-    """A limiter that can take permits back: list_log, zset_log and slice_ring."""
+    """A limiter that can take permits back: list_log, zset_log, slice_ring and quota."""
 
     def give_back(self, subject: str, decision: Decision, n: Optional[int] = None) -> Steps[int]:
         """Gives back n of the permits that the decision about the subject granted (all, if n is not given), and returns
@@ -363,7 +372,7 @@ class Returner(Limiter):
 
 
 class Reserver(Limiter):
-    """A limiter that can book permits ahead: all but slice_ring."""
+    """A limiter that can book permits ahead: all but slice_ring and quota."""
 
     def reserve(self, subject: str, n: int = 1, max_wait: timedelta = timedelta(minutes=1)) -> Steps["Reservation"]:
         """Books n permits for the earliest time at which they may be used, at most max_wait (up to 60 s) ahead. Use it
@@ -440,7 +449,7 @@ def _checked(setup: Setup, parts: Sequence[Part]) -> List[Tuple[Limiter, str, in
         face, subject, n = (*part, 1)[:3] if isinstance(part, (tuple, list)) and len(part) in (2, 3) else (part, "", 1)
         limiter = getattr(face, "_core", None)
         if not isinstance(limiter, Returner):
-            want = "one that can give back: list_log, zset_log or slice_ring"
+            want = "one that can give back: list_log, zset_log, slice_ring or quota"
             raise ArgumentError("all", "limiter", shown(face), want)
         if limiter.setup is not setup:
             raise ArgumentError("all", "limiter", limiter.name, "one that these Limits made")

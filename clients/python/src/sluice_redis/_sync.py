@@ -16,7 +16,7 @@ from redis.exceptions import RedisError, ResponseError, TimeoutError
 from redis.retry import Retry
 from redis.sentinel import SentinelConnectionPool
 
-from . import _limiters, _slots
+from . import _limiters, _quota, _slots
 from ._breaker import Breaker
 from ._connect import FRESH, Gate, Own, Pool, is_full, own_of
 from ._core import Address, Caller, Clock, NotSent, Send, Sleep, Steps, is_misled
@@ -236,6 +236,11 @@ class SliceRing(Returner):
     __doc__ = _limiters.SliceRing.__doc__
 
 
+class Quota(Returner):
+    __doc__ = _quota.Quota.__doc__
+    report = _run(_quota.Quota.report)
+
+
 class TokenBucket(Reserver):
     __doc__ = _limiters.TokenBucket.__doc__
     set_rate = _run(_limiters.TokenBucket.set_rate)
@@ -346,6 +351,7 @@ class Limits:
     token_bucket = make(TokenBucket, Factory.token_bucket)
     budget = make(Budget, Factory.budget)
     concurrency = make(Concurrency, Factory.concurrency)
+    quota = make(Quota, Factory.quota)
     all = _run(Factory.all)
 
     def flush(self, within: timedelta = timedelta(seconds=10)) -> bool:

@@ -57,7 +57,8 @@ class Decision:
     granted: bool
     """All permits that were asked for were granted. A peek grants nothing."""
     limit: Limit
-    """What it was decided by: of a token_bucket the stored rate, of a slice_ring the tightest window."""
+    """What it was decided by: of a token_bucket the stored rate, of a slice_ring the tightest window, of a quota the
+    length of the period."""
     counts_for: timedelta = timedelta()
     """How long a permit counts, at most: of a slice_ring up to a slice longer than the window. 0 is the window."""
     remaining: int = 0
@@ -78,6 +79,10 @@ class Decision:
     rings: Rings = ()
     """The windows in which a slice_ring or a budget counts the permits of a grant, in the order in which they were
     asked for: the length of a slice in microseconds, and the number of slices. See give_back."""
+    period_begin: Optional[datetime] = None
+    """Of a quota: the begin of the period that counts. None if Redis did not decide."""
+    period_end: Optional[datetime] = None
+    """Of a quota: its end, and the begin of the next one."""
     id: str = ""
     """The request id of a grant by a zset_log or a budget."""
     degraded: bool = False

@@ -24,7 +24,7 @@ from redis.asyncio.retry import Retry
 from redis.asyncio.sentinel import SentinelConnectionPool
 from redis.backoff import NoBackoff
 
-from . import _limiters, _slots
+from . import _limiters, _quota, _slots
 from ._breaker import Breaker
 from ._connect import FRESH, Gate, Own, Pool, is_full, own_of
 from ._core import Address, Caller, Clock, NotSent, Send, Sleep, Steps, is_misled
@@ -35,8 +35,8 @@ from ._slots import OnLost
 from ._types import Decision
 
 __all__ = [
-    "GCRA", "Budget", "Concurrency", "Limiter", "Limits", "ListLog", "Reservation", "Reserved", "Reserver", "Returner",
-    "SliceRing", "Slot", "TokenBucket", "ZSetLog",
+    "GCRA", "Budget", "Concurrency", "Limiter", "Limits", "ListLog", "Quota", "Reservation", "Reserved", "Reserver",
+    "Returner", "SliceRing", "Slot", "TokenBucket", "ZSetLog",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
@@ -372,6 +372,11 @@ class SliceRing(Returner):
     __doc__ = _limiters.SliceRing.__doc__
 
 
+class Quota(Returner):
+    __doc__ = _quota.Quota.__doc__
+    report = _run(_quota.Quota.report)
+
+
 class TokenBucket(Reserver):
     __doc__ = _limiters.TokenBucket.__doc__
     set_rate = _run(_limiters.TokenBucket.set_rate)
@@ -493,6 +498,7 @@ class Limits:
     token_bucket = make(TokenBucket, Factory.token_bucket)
     budget = make(Budget, Factory.budget)
     concurrency = make(Concurrency, Factory.concurrency)
+    quota = make(Quota, Factory.quota)
     all = _run(Factory.all)
 
     async def flush(self, within: timedelta = timedelta(seconds=10)) -> bool:
