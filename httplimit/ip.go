@@ -54,6 +54,14 @@ func TrustXForwardedFor(proxies ...string) IPOption {
 	return func(s *ipKey) { s.err = cmp.Or(s.err, s.finder.TrustXForwardedFor(proxies...)) }
 }
 
+// TrustHops says how many proxies, 1 to 100, append to X-Forwarded-For on the way to this program. Use it if their
+// addresses are not known: the client is then the n-th address from the right, and if there are fewer, or it is none,
+// that of the connection, as with Envoy's xff_num_trusted_hops. Nobody may reach the program past one of the proxies:
+// who does so chooses the address.
+func TrustHops(n int) IPOption {
+	return func(s *ipKey) { s.err = cmp.Or(s.err, s.finder.TrustHops(n)) }
+}
+
 // TrustForwarded names the proxies that write the header Forwarded (RFC 7239). The rest is as with TrustXForwardedFor.
 // A port is left out, also one that is hidden ("192.0.2.7:_x"); _hidden is no address. Only one of the two headers is
 // used: the other one may come from the client.

@@ -86,12 +86,16 @@ func TestForwardedSpoofing(t *testing.T) {
 	}{
 		{"X-Forwarded-For", "Forwarded", httplimit.TrustXForwardedFor, vectors.XForwardedFor},
 		{"Forwarded", "X-Forwarded-For", httplimit.TrustForwarded, vectors.Forwarded},
+		{"X-Forwarded-For", "Forwarded", nil, vectors.Hops},
 	} {
 		for _, test := range header.cases {
 			t.Run(header.name+"/"+test.Name, func(t *testing.T) {
 				var opts []httplimit.IPOption
 				if test.Trust != nil {
 					opts = append(opts, header.trust(test.Trust...))
+				}
+				if test.Hops != 0 {
+					opts = append(opts, httplimit.TrustHops(test.Hops))
 				}
 				if test.IPv6Prefix != 0 {
 					opts = append(opts, httplimit.IPv6Prefix(test.IPv6Prefix))

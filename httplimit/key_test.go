@@ -19,6 +19,7 @@ type forwardedCase struct {
 	Name, Peer, Subject string
 	Trust, Lines        []string
 	IPv6Prefix          int `json:"ipv6_prefix"`
+	Hops                int
 }
 
 // subjectVectors is testdata/subjects.json, which the packages for other languages read too.
@@ -35,6 +36,7 @@ type subjectVectors struct {
 	}
 	XForwardedFor []forwardedCase `json:"x_forwarded_for"`
 	Forwarded     []forwardedCase
+	Hops          []forwardedCase
 }
 
 func readSubjects(t *testing.T) (vectors subjectVectors) {

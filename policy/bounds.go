@@ -53,11 +53,21 @@ func (c *constants) check(e ast.Expr) {
 func (c *constants) checkCall(e ast.Expr, call ast.CallExpr) {
 	switch args := call.Args(); call.FunctionName() {
 	case "_==_", "_!=_":
-		c.checkMethod(args[0], args[1])
-		c.checkMethod(args[1], args[0])
+		c.checkNever(args[0], args[1])
+		c.checkNever(args[1], args[0])
 	case "@in":
 		if args[1].Kind() == ast.ListKind {
-			c.checkMethod(args[0], args[1].AsList().Elements()...)
+			c.checkNever(args[0], args[1].AsList().Elements()...)
+		}
+	case "startsWith":
+		if name, _ := nameOf(call.Target()); name == "request.path" {
+			c.checkNever(call.Target(), args[0])
+		}
+	case "cidr":
+		if text, ok := literal(args[0]); !ok {
+			c.fail(e, "the network of cidr is computed", `a network in quotes, as in cidr("10.0.0.0/8")`)
+		} else if _, err := parseNetwork(text); err != nil {
+			c.fail(args[0], err.Error(), wantNetworks)
 		}
 	case "ip":
 		if bits, ok := number(args[1]); ok && (bits < 1 || bits > 128) {
@@ -73,16 +83,48 @@ func (c *constants) checkCall(e ast.Expr, call ast.CallExpr) {
 	}
 }
 
-// checkMethod refuses constants with which request.method is compared and that no method is.
-func (c *constants) checkMethod(e ast.Expr, with ...ast.Expr) {
-	if name, ok := nameOf(e); !ok || name != "request.method" {
-		return
-	}
+// checkNever refuses constants with which a value is compared that it never has.
+func (c *constants) checkNever(e ast.Expr, with ...ast.Expr) {
 	for _, constant := range with {
-		if text, _ := literal(constant); text != strings.ToUpper(text) {
-			c.fail(constant, fmt.Sprintf("request.method is never %q", text), fmt.Sprintf("%q", strings.ToUpper(text)))
+		if text, ok := literal(constant); ok {
+			if what, want := neverIs(e, text); what != "" {
+				c.fail(constant, what, want)
+			}
 		}
 	}
+}
+
+// neverIs says of what value a text is not, and what may be meant.
+func neverIs(e ast.Expr, text string) (what, want string) {
+	switch name, _ := nameOf(e); {
+	case name == "request.method" && text != strings.ToUpper(text):
+		return fmt.Sprintf("request.method is never %q", text), fmt.Sprintf("%q", strings.ToUpper(text))
+	case name == "request.path" && strings.ContainsAny(text, "?#"):
+		return fmt.Sprintf("request.path has no query: it is never %q", text), `the path alone; request.query["name"] is a value`
+	case name == "request.path" && text != "" && text != "*" && text[0] != '/':
+		return fmt.Sprintf("request.path is never %q", text), fmt.Sprintf("%q", "/"+text)
+	case name == "request.ip":
+		return neverAddress("request.ip", text, 128)
+	}
+	if e.Kind() == ast.CallKind && e.AsCall().FunctionName() == "ip" {
+		if bits, ok := number(e.AsCall().Args()[1]); ok {
+			return neverAddress(fmt.Sprintf("ip(.., %d)", bits), text, bits)
+		}
+	}
+	return "", ""
+}
+
+// neverAddress is neverIs of an address, of IPv6 a prefix of so many bits.
+func neverAddress(value, text string, bits int) (what, want string) {
+	if is, err := addressKey(text, bits); text == "" || err == nil && is == text {
+		return "", ""
+	} else if err == nil {
+		return fmt.Sprintf("%s is never %q", value, text), fmt.Sprintf("%q", is)
+	}
+	if network, err := parseNetwork(text); err == nil {
+		return fmt.Sprintf("%s is never %q", value, text), fmt.Sprintf("cidr(%q).containsIP(request.ip)", network)
+	}
+	return fmt.Sprintf("%s is never %q", value, text), `an address, or cidr("10.0.0.0/8").containsIP(request.ip)`
 }
 
 func (c *constants) wrongPattern(text, pattern ast.Expr) (what, want string) {
@@ -147,6 +189,8 @@ func (sizes) EstimateCallCost(_, overload string, target *cost.AstNode, _ []cost
 	case "ip_string_int":
 		return &cost.CallEstimate{CostEstimate: cost.Estimate{Min: 5, Max: 10},
 			ResultSize: &cost.SizeEstimate{Min: 0, Max: 64}}
+	case "cidr_string", "net_cidr_contains_ip_string":
+		return &cost.CallEstimate{CostEstimate: cost.Estimate{Min: 5, Max: 10}}
 	case "string_lower_ascii":
 		size := cost.SizeEstimate{Min: 0, Max: maxText}
 		if computed := (*target).ComputedSize(); computed != nil {

@@ -9,7 +9,7 @@ import (
 
 // What would cost too much, if the estimate had let it through, ends when it runs.
 func TestCostLimit(t *testing.T) {
-	c, err := newCompiler(nil, false)
+	c, err := newCompiler(nil, nil, false)
 	if err != nil {
 		t.Fatal(err)
 	}

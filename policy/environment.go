@@ -34,13 +34,17 @@ var standard = &env.LibrarySubset{DisableMacros: true, IncludeFunctions: []*env.
 }}
 
 // newEnvironment returns the variables and functions of one kind of expression.
-func newEnvironment(variables []variable) (*cel.Env, error) {
+func newEnvironment(variables []variable, lists map[string]networks) (*cel.Env, error) {
 	opts := []cel.EnvOption{
 		cel.StdLib(cel.StdLibSubset(standard)),
 		cel.Function("ip", cel.Overload("ip_string_int", []*cel.Type{cel.StringType, cel.IntType}, cel.StringType,
 			cel.BinaryBinding(celIP))),
 		cel.Function("lowerAscii", cel.MemberOverload("string_lower_ascii", []*cel.Type{cel.StringType}, cel.StringType,
 			cel.UnaryBinding(celLowerASCII))),
+	}
+	opts = append(opts, networkFunctions...)
+	for name, list := range lists {
+		opts = append(opts, cel.Constant(name, networksType, list))
 	}
 	for _, v := range variables {
 		opts = append(opts, cel.Variable(v.name, v.kind))

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -38,7 +39,7 @@ type compiler struct {
 	forService    bool            // there is no application
 }
 
-func newCompiler(attributes []string, forService bool) (*compiler, error) {
+func newCompiler(attributes []string, lists map[string]networks, forService bool) (*compiler, error) {
 	c := &compiler{ofApplication: map[string]bool{}, forService: forService}
 	known := slices.Concat(requestVariables, descriptorVariables)
 	for _, name := range append(slices.Clone(userNames), attributes...) {
@@ -50,11 +51,12 @@ func newCompiler(attributes []string, forService bool) (*compiler, error) {
 	for _, v := range known {
 		c.names = append(c.names, v.name)
 	}
+	c.names = append(c.names, slices.Sorted(maps.Keys(lists))...)
 	var err error
-	if c.rules, err = newEnvironment(known); err != nil {
+	if c.rules, err = newEnvironment(known, lists); err != nil {
 		return nil, err
 	}
-	c.counts, err = newEnvironment(append(known, variable{nameStatus, cel.IntType}))
+	c.counts, err = newEnvironment(append(known, variable{nameStatus, cel.IntType}), lists)
 	return c, err
 }
 

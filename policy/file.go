@@ -22,6 +22,9 @@ type File struct {
 	// Proxies is the addresses and networks whose X-Forwarded-For is believed.
 	Proxies []string
 
+	// Hops is how many proxies there are, where their addresses are not known; 0 otherwise.
+	Hops int
+
 	name          string
 	ofApplication map[string]bool
 	clients       clientaddr.Finder

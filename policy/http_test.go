@@ -353,3 +353,20 @@ func TestMiddlewareWhileTheFileChanges(t *testing.T) {
 	call := func() *http.Response { return get(h, "/?u=1", "192.0.2.7", "X: 1") }
 	wantStatuses(t, "calls of one subject in both files", statuses(2, call), 200, 429)
 }
+
+// The client is told by so many proxies, whoever they are.
+func TestHops(t *testing.T) {
+	_, limits := fakeRedis(t)
+	policies := load(t, limits, "hops: 2\nlimits: {x: {by: request.ip, rates: 1/1m}}")
+	handler := policies.Middleware(nil).Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	for _, test := range []struct {
+		forwarded string
+		want      int
+	}{{"192.0.2.1, 10.0.0.2", 200}, {"198.51.100.9, 192.0.2.1, 10.0.0.3", 429}, {"192.0.2.2, 10.0.0.2", 200}} {
+		r, w := httptest.NewRequest(http.MethodGet, "/", nil), httptest.NewRecorder()
+		r.Header.Set("X-Forwarded-For", test.forwarded)
+		if handler.ServeHTTP(w, r); w.Code != test.want {
+			t.Errorf("%s: %d, want %d", test.forwarded, w.Code, test.want)
+		}
+	}
+}

@@ -39,10 +39,10 @@ var descriptorVariables = []variable{
 var userNames = []string{"user.key", "user.plan"}
 
 // functionNames is the functions that expressions may call; functionForms shows how.
-var functionNames = []string{"ip", "lowerAscii", "startsWith", "endsWith", "contains", "matches", "size", "int",
+var functionNames = []string{"ip", "cidr", "containsIP", "lowerAscii", "startsWith", "endsWith", "contains", "matches", "size", "int",
 	"string"}
 
-const functionForms = `ip(address, 64), text.lowerAscii(), text.startsWith(".."), text.endsWith(".."), ` +
+const functionForms = `ip(address, 64), cidr("10.0.0.0/8").containsIP(address), text.lowerAscii(), text.startsWith(".."), text.endsWith(".."), ` +
 	`text.contains(".."), text.matches(".."), size(text), int(text), string(number)`
 
 // formsOf shows how an operator or a function is used.
@@ -51,7 +51,7 @@ func formsOf(name string) string {
 	case slices.Contains(functionNames, name):
 		return functionForms
 	case name == "in":
-		return `"x-user" in request.header, or request.method in ["GET", "HEAD"]`
+		return `"x-user" in request.header, request.method in ["GET", "HEAD"]; networks have containsIP`
 	case name == "[":
 		return `the name of a header, a cookie or a part of the query, as in request.header["x-user"]`
 	}

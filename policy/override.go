@@ -15,15 +15,27 @@ import (
 	"github.com/sluice-redis/sluice/loader"
 )
 
-// Override is other rates for one subject of a policy, until a time. The subject's state is the policy's: what the
-// subject was granted counts before, during and after.
+// Override is other rates for one subject of a policy, or for each subject in a network, until a time. The subject's
+// state is the policy's: what the subject was granted counts before, during and after.
 type Override struct {
-	Subject string         // as Policy.Subject makes it
+	Subject string         // as Policy.Subject makes it; "" of a network
+	Network string         // as the file has it: 10.0.0.0/8, or the name of a list
 	Rates   []loader.Limit // with the windows of the policy, or of one of its plans
 	Until   time.Time
 	Reason  string
 
-	rates []rate
+	rates    []rate
+	networks networks
+}
+
+// Of reports whether the override is for a subject, as Policy.Subject makes it.
+func (o Override) Of(subject string) bool {
+	if o.Network == "" {
+		return o.Subject == subject
+	}
+	address, _, _ := strings.Cut(subject, "/") // of 2001:db8::/64, which is in a network or not
+	addr, err := netip.ParseAddr(address)
+	return err == nil && o.networks.contain(addr)
 }
 
 // Active reports whether the override applies at a time.
@@ -78,21 +90,25 @@ func addressKey(text string, bits int) (string, error) {
 	return networkOf(text, bits)
 }
 
-// override applies the override of the subject, if there is one and it has not ended.
+// override applies the override of the subject, or else the first one of a network that it is in, if there is one and it
+// has not ended.
 func (m *Match) override(at time.Time) {
-	i, found := m.Policy.overridden[m.Subject]
-	if !found {
-		return
-	}
 	if at.IsZero() {
 		at = time.Now()
 	}
-	if o := &m.Policy.Overrides[i]; o.Active(at) {
+	i, found := m.Policy.overridden[m.Subject]
+	if !found || !m.Policy.Overrides[i].Active(at) {
+		i = slices.IndexFunc(m.Policy.Overrides, func(o Override) bool {
+			return o.Network != "" && o.Of(m.Subject) && o.Active(at)
+		})
+	}
+	if i >= 0 {
+		o := &m.Policy.Overrides[i]
 		m.Override, m.Rates, m.limiter = o, o.Rates, max(len(m.Policy.Plans), 1)+i
 	}
 }
 
-var overrideWords = []string{"subject", "rates", "until", "reason"}
+var overrideWords = []string{"subject", "network", "rates", "until", "reason"}
 
 const wantOverride = "{subject: ada@example.com, rates: 10/1m, until: 2026-11-26T12:00:00Z}"
 
@@ -107,7 +123,11 @@ func (r *reader) overrides(p *Policy, n *yaml.Node, ratesKnown bool) {
 		}
 		words := r.Mapping(item, overrideWords)
 		missing := false
-		for _, word := range overrideWords[:3] {
+		want := []string{"subject", "rates", "until"}
+		if words["network"] != nil {
+			want[0] = "network"
+		}
+		for _, word := range want {
 			if words[word] == nil {
 				r.Fail(item, "override without "+word, wantOverride)
 				missing = true
@@ -116,7 +136,12 @@ func (r *reader) overrides(p *Policy, n *yaml.Node, ratesKnown bool) {
 		if missing {
 			continue
 		}
-		o := Override{Subject: r.subject(p, words["subject"]), Until: r.until(words["until"])}
+		o := Override{Until: r.until(words["until"])}
+		if words["network"] != nil {
+			r.overrideNetwork(p, &o, words)
+		} else {
+			o.Subject = r.subject(p, words["subject"])
+		}
 		o.rates, _ = r.rateItems(words["rates"], "rates", 0)
 		if reason := words["reason"]; reason != nil {
 			o.Reason, _ = r.Scalar(reason, "reason")
@@ -127,7 +152,9 @@ func (r *reader) overrides(p *Policy, n *yaml.Node, ratesKnown bool) {
 		if _, twice := p.overridden[o.Subject]; twice && o.Subject != "" {
 			r.Fail(item, fmt.Sprintf("two overrides for %q", o.Subject), "one for each subject")
 		}
-		p.overridden[o.Subject] = len(p.Overrides)
+		if o.Network == "" {
+			p.overridden[o.Subject] = len(p.Overrides)
+		}
 		p.Overrides = append(p.Overrides, o)
 	}
 }
@@ -153,6 +180,43 @@ func (r *reader) subject(p *Policy, n *yaml.Node) string {
 		r.Fail(n, "subject "+what, want)
 	}
 	return subject
+}
+
+// overrideNetwork reads the network of an override, or the name of a list.
+func (r *reader) overrideNetwork(p *Policy, o *Override, words map[string]*yaml.Node) {
+	n := words["network"]
+	if words["subject"] != nil {
+		r.Fail(words["subject"], "subject beside network", "one of them")
+	}
+	if o.Network, _ = r.Scalar(n, "network"); r.lists["networks."+o.Network] != nil {
+		o.networks = r.lists["networks."+o.Network]
+	} else if network, err := parseNetwork(o.Network); err == nil {
+		o.networks = networks{network}
+	} else {
+		r.Fail(n, fmt.Sprintf("network %q", o.Network), "10.0.0.0/8, say, or the name of a list in networks")
+	}
+	bits := 0
+	if len(p.by) == 1 {
+		bits = addressBits(p.by[0].checked)
+	}
+	small := func(network netip.Prefix) bool { return network.Addr().Is6() && network.Bits() > bits }
+	if bits == 0 && len(p.by) == len(p.By) {
+		r.Fail(n, "override of a network, and the limit is not by address alone", "by: request.ip, or by: ip(request.ip, 64)")
+	} else if slices.ContainsFunc(o.networks, small) && bits > 0 {
+		r.Fail(n, fmt.Sprintf("a network that is smaller than the /%d by which the limit counts", bits), "a larger one")
+	}
+}
+
+// addressBits returns how many bits of an IPv6 address an expression has; 0 if it is no address.
+func addressBits(e ast.Expr) int {
+	if name, _ := nameOf(e); name == "request.ip" {
+		return 128
+	}
+	if e.Kind() == ast.CallKind && e.AsCall().FunctionName() == "ip" {
+		bits, _ := number(e.AsCall().Args()[1])
+		return bits
+	}
+	return 0
 }
 
 func (r *reader) until(n *yaml.Node) (until time.Time) {

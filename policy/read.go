@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -17,7 +18,7 @@ import (
 )
 
 var (
-	fileWords   = []string{"limits", "attributes", "proxies", "zone"}
+	fileWords   = []string{"limits", "attributes", "proxies", "hops", "networks", "zone"}
 	policyWords = []string{
 		"when", "by", "empty", "rates", "zone", "plan", "plans", "script", "cost", "count", "mode", "fail", "ahead",
 		"overrides",
@@ -58,6 +59,7 @@ type reader struct {
 	*yamlfile.Reader
 	compiler   *compiler
 	fileZone   *time.Location
+	lists      map[string]networks
 	forService bool
 }
 
@@ -71,11 +73,13 @@ func (r *reader) file(name string, root *yaml.Node) *File {
 	if len(f.Proxies) > 0 {
 		f.clientsErr = f.clients.TrustXForwardedFor(f.Proxies...)
 	}
+	r.hops(f, words["hops"])
+	r.lists = r.networks(words["networks"])
 	if r.forService && len(f.Attributes) > 0 {
 		r.Fail(words["attributes"], "attributes: "+noApplication, wantRequest)
 	}
 	var err error
-	if r.compiler, err = newCompiler(f.Attributes, r.forService); err != nil {
+	if r.compiler, err = newCompiler(f.Attributes, r.lists, r.forService); err != nil {
 		r.Fail(root, err.Error(), "other names of attributes")
 		return f
 	}
@@ -177,6 +181,23 @@ func (r *reader) proxies(n *yaml.Node) (proxies []string) {
 		proxies = append(proxies, text)
 	}
 	return proxies
+}
+
+// hops reads how many proxies there are, where their addresses are not known.
+func (r *reader) hops(f *File, n *yaml.Node) {
+	if n == nil {
+		return
+	}
+	text, ok := r.Scalar(n, "hops")
+	hops, err := strconv.Atoi(text)
+	switch {
+	case !ok:
+	case len(f.Proxies) > 0:
+		r.Fail(n, "hops beside proxies", "one of them: the proxies' addresses, if they are known")
+	case err != nil || f.clients.TrustHops(hops) != nil:
+		r.Fail(n, fmt.Sprintf("hops %q", text), "how many proxies there are: 1 to 100")
+	}
+	f.Hops = hops
 }
 
 func isNetwork(text string) bool {

@@ -122,7 +122,7 @@ func (s screen) checked(server *replay.Server, p *policy.Policy) error {
 	s.fact("fail", p.Fail.String())
 	var overrides []string
 	for _, o := range p.Overrides {
-		text := o.Subject + ": " + overrideText(p, o)
+		text := cmp.Or(o.Subject, o.Network) + ": " + overrideText(p, o)
 		if !o.Active(time.Now()) {
 			text += ": it has ended, and can be removed"
 		}

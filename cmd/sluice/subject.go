@@ -72,7 +72,7 @@ func (of limited) says() (rates []loader.Limit, notes []string) {
 	rates = p.Rates
 	for _, o := range p.Overrides {
 		switch {
-		case o.Subject != of.name:
+		case !o.Of(of.name):
 		case o.Active(time.Now()):
 			rates, notes = o.Rates, append(notes, "the file has an override: "+overrideText(p, o)+"; then "+
 				strings.Join(ratesOf(p), "; "))

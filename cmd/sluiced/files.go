@@ -214,7 +214,7 @@ func (f files) remarks() (texts []string) {
 			where[p.Name] = name
 			for _, o := range p.Overrides {
 				if !o.Active(time.Now()) {
-					texts = append(texts, fmt.Sprintf("%s.yaml: %s: the override of %s has ended, at %s", name, p.Name, o.Subject,
+					texts = append(texts, fmt.Sprintf("%s.yaml: %s: the override of %s has ended, at %s", name, p.Name, cmp.Or(o.Subject, o.Network),
 						o.Until.UTC().Format(time.RFC3339)))
 				}
 			}

@@ -5,11 +5,15 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
 )
+
+// maxHops bounds how many proxies there may be.
+const maxHops = 100
 
 // Finder finds the address of a client. The zero Finder takes that of the connection.
 type Finder struct {
@@ -17,6 +21,7 @@ type Finder struct {
 	next    func(*hops) (element string) // takes the right-most element, as an address with or without a port
 	trusted []netip.Prefix
 	unix    bool // Unix sockets are trusted
+	hops    int  // that write X-Forwarded-For, whoever they are; 0: those that are trusted
 }
 
 // TrustXForwardedFor has these proxies believed in the header X-Forwarded-For.
@@ -27,6 +32,16 @@ func (f *Finder) TrustXForwardedFor(proxies ...string) error {
 // TrustForwarded has these proxies believed in the header Forwarded.
 func (f *Finder) TrustForwarded(proxies ...string) error {
 	return f.trust("Forwarded", (*hops).forwarded, proxies)
+}
+
+// TrustHops has so many proxies, whoever they are, believed in the header X-Forwarded-For: the client is the n-th
+// address from the right.
+func (f *Finder) TrustHops(n int) error {
+	if f.header != "" || n < 1 || n > maxHops {
+		return fmt.Errorf("TrustHops %d: want 1 to %d, and no other header or proxies", n, maxHops)
+	}
+	f.header, f.next, f.hops = "X-Forwarded-For", (*hops).xForwardedFor, n
+	return nil
 }
 
 func (f *Finder) trust(header string, next func(*hops) string, proxies []string) (err error) {
@@ -42,17 +57,21 @@ func (f *Finder) trust(header string, next func(*hops) string, proxies []string)
 			f.unix = true
 			continue
 		}
-		prefix, errOf := parsePrefix(proxy)
+		prefix, errOf := ParsePrefix(proxy)
 		if errOf != nil {
 			err = cmp.Or(err, fmt.Errorf("proxy %q: want a prefix (\"10.0.0.0/8\"), an address or \"unix\"", proxy))
+		}
+		if prefix.Bits() == 0 {
+			slog.Warn("sluice: every address is a trusted proxy, so clients choose their address: name the proxies, or how "+
+				"many there are (hops)", "proxy", proxy)
 		}
 		f.trusted = append(f.trusted, prefix)
 	}
 	return err
 }
 
-// parsePrefix parses a prefix or an address. A prefix of IPv4 addresses in IPv6 becomes one of IPv4.
-func parsePrefix(text string) (netip.Prefix, error) {
+// ParsePrefix parses a prefix or an address. A prefix of IPv4 addresses in IPv6 becomes one of IPv4.
+func ParsePrefix(text string) (netip.Prefix, error) {
 	if !strings.Contains(text, "/") {
 		addr, err := netip.ParseAddr(text)
 		addr = plain(addr)
@@ -74,7 +93,11 @@ func plain(addr netip.Addr) netip.Addr { return addr.Unmap().WithZone("") }
 // trusted proxy has written is none. It is a PeerError if the connection has none, and no proxy tells the client's.
 func (f *Finder) Find(peer string, header http.Header) (client netip.Addr, err error) {
 	client, ok := parseNode(peer)
-	if f.header != "" && f.Trusts(peer) {
+	if f.hops > 0 {
+		if hop, found := f.hop(header); found {
+			client, ok = hop, true
+		}
+	} else if f.header != "" && f.Trusts(peer) {
 		rest := hops{lines: header[f.header]}
 		for rest.more() {
 			node := f.next(&rest)
@@ -95,6 +118,18 @@ func (f *Finder) Find(peer string, header http.Header) (client netip.Addr, err e
 	return client, nil
 }
 
+// hop returns the address that the first of so many proxies wrote.
+func (f *Finder) hop(header http.Header) (addr netip.Addr, ok bool) {
+	rest, node := hops{lines: header[f.header]}, ""
+	for range f.hops {
+		if !rest.more() {
+			return addr, false
+		}
+		node = f.next(&rest)
+	}
+	return parseNode(node)
+}
+
 // PeerError is about a connection whose peer has no IP address. What listens, or the proxy, is to be mended, not the
 // request.
 type PeerError struct{ Peer string }
@@ -105,8 +140,11 @@ func (e *PeerError) Error() string {
 }
 
 // Trusts reports whether the peer of a connection is a trusted proxy. One without an address came by a Unix socket, or
-// is unknown.
+// is unknown. Where only the number of proxies is known, it is taken for one.
 func (f *Finder) Trusts(peer string) bool {
+	if f.hops > 0 {
+		return true
+	}
 	if addr, ok := parseNode(peer); ok {
 		return f.trustsAddr(addr)
 	}
