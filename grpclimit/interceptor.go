@@ -34,6 +34,9 @@ type Charge struct {
 	// does.
 	CountIf func(code codes.Code) bool
 
+	// Ban is a limiter of refusals: see the option Ban. Nil means that of the option, or none.
+	Ban loader.Limiter
+
 	// Shadow charges without refusing: see the option Shadow.
 	Shadow bool
 
@@ -46,7 +49,7 @@ type Charge struct {
 func readCharge(c Charge) admit.Keyed[*Call] {
 	return admit.Keyed[*Call]{Key: c.Key.key, Charge: admit.Charge{
 		Limiter: c.Limiter, Subject: c.Subject, N: c.N, Name: c.Name, CountIf: byCode(c.CountIf), Shadow: c.Shadow,
-		Err: c.Err,
+		Ban: c.Ban, Err: c.Err,
 	}}
 }
 

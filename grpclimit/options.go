@@ -51,6 +51,16 @@ func CountIf(count func(codes.Code) bool) Option {
 	return func(o *options) { o.CountIf = byCode(count) }
 }
 
+// Ban refuses everything from who has been refused too often: while the limiter of refusals is full for the subject, no
+// other limiter is charged. Each call that a limiter of the Interceptor denies is one permit of it: see httplimit.Ban.
+// It is for servers.
+//
+// Cost: a call beside those of the other limiters, at the same time; one more for a call that is refused; that call
+// alone for one that is banned.
+func Ban(refusals loader.Limiter) Option {
+	return func(o *options) { o.Options.Ban = refusals }
+}
+
 // Shadow decides and charges, but lets every call through, and a client does not wait. Use it to try a limit before it
 // is enforced: Observe and the loader's Observer are told of denials.
 //

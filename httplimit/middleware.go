@@ -34,6 +34,9 @@ type Charge struct {
 	// always does.
 	CountIf func(status int) bool
 
+	// Ban is a limiter of refusals: see the option Ban. Nil means that of the option, or none.
+	Ban loader.Limiter
+
 	// Shadow charges without refusing: see the option Shadow.
 	Shadow bool
 
@@ -45,7 +48,8 @@ type Charge struct {
 // readCharge returns a charge for the engine.
 func readCharge(c Charge) admit.Keyed[*http.Request] {
 	return admit.Keyed[*http.Request]{Key: c.Key.key, Charge: admit.Charge{
-		Limiter: c.Limiter, Subject: c.Subject, N: c.N, Name: c.Name, CountIf: c.CountIf, Shadow: c.Shadow, Err: c.Err,
+		Limiter: c.Limiter, Subject: c.Subject, N: c.N, Name: c.Name, CountIf: c.CountIf, Shadow: c.Shadow, Ban: c.Ban,
+		Err: c.Err,
 	}}
 }
 

@@ -18,6 +18,7 @@ import (
 type Limited struct {
 	Match   Match
 	Limiter loader.Limiter
+	Ban     loader.Limiter // of refusals: see httplimit.Ban; nil if the policy has none
 
 	err error // why a policy in shadow could not be applied: then it has no Limiter
 }
@@ -48,7 +49,7 @@ func (p *Policies) Charges(r *http.Request, values map[string]string) ([]httplim
 	for i, l := range found {
 		m := &l.Match
 		charges[i] = httplimit.Charge{Limiter: l.Limiter, N: m.Cost, Subject: m.Subject, Name: m.Policy.Name,
-			Shadow: m.Policy.Mode == Shadow, Err: l.err}
+			Shadow: m.Policy.Mode == Shadow, Ban: l.Ban, Err: l.err}
 		if m.Policy.count != nil && l.err == nil {
 			charges[i].CountIf = a.counts(m.Policy)
 		}
@@ -82,7 +83,7 @@ func (p *Policies) find(s *set, a Attributes) (found []Limited, err error) {
 		case errOf != nil:
 			err = errors.Join(err, errOf)
 		case ok && (!m.Refused || policy.Mode != Shadow):
-			found = append(found, Limited{Match: m, Limiter: s.limiters[i][m.limiter]})
+			found = append(found, Limited{Match: m, Limiter: s.limiters[i][m.limiter], Ban: s.bans[i]})
 		}
 	}
 	return found, err

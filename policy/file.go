@@ -66,6 +66,7 @@ type Policy struct {
 	Zone   *time.Location // of the calendar
 	Rates  []loader.Limit // none if there are plans; of a Period one, with the length of most such periods
 	Plans  []Plan         // in the file's order
+	Ban    loader.Limit   // refusals in a window for which a subject is banned; zero: it never is
 	Mode   Mode
 	Fail   Fail
 	Empty  Empty

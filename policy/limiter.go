@@ -2,6 +2,7 @@ package policy
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/sluice-redis/sluice/loader"
 )
@@ -11,6 +12,29 @@ import (
 func (m Match) Limiter(limits *loader.Loader) loader.Limiter {
 	_, with := m.Policy.newLimiters(limits)
 	return with(m.Rates)
+}
+
+// BanLimiter returns the limiter of the policy's refusals, by the name BanName; nil without a ban. Use it to decide by
+// hand, as a tool does. Cost: nothing is sent.
+func (p *Policy) BanLimiter(limits *loader.Loader) loader.Limiter {
+	if p.Ban.Permits == 0 {
+		return nil
+	}
+	return limits.ListLog(p.BanName(), p.Ban, p.options()...)
+}
+
+// BanName is the name of the limiter of refusals, in Redis, in headers and in bodies: of a limit `login`, "login-ban".
+func (p *Policy) BanName() string { return strings.TrimSuffix(p.Name, "-"+p.Period) + "-ban" }
+
+// options returns what limiters do while Redis does not decide.
+func (p *Policy) options() (opts []loader.LimiterOption) {
+	switch {
+	case p.Fail.Open:
+		opts = append(opts, loader.FailOpen())
+	case p.Fail.Local > 0:
+		opts = append(opts, loader.FailLocal(p.Fail.Local))
+	}
+	return opts
 }
 
 // Enforced returns the rates that Redis enforces where the file has these: lower ones if the policy is strictly ahead
@@ -34,13 +58,7 @@ func (p *Policy) enforced(rates []rate) (enforced []rate) {
 // limiters returns the maker of the policy's limiters for the rates of its plans, which share their state: a subject
 // whose plan changes keeps what it was granted.
 func (p *Policy) limiters(limits *loader.Loader) func(rates []loader.Limit) loader.Limiter {
-	var opts []loader.LimiterOption
-	switch {
-	case p.Fail.Open:
-		opts = append(opts, loader.FailOpen())
-	case p.Fail.Local > 0:
-		opts = append(opts, loader.FailLocal(p.Fail.Local))
-	}
+	opts := p.options()
 	first := p.all()[0].Limit
 	switch p.Script {
 	case zsetLog:

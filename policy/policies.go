@@ -190,14 +190,16 @@ type set struct {
 	file     *File
 	limiters [][]loader.Limiter // of each policy: for each plan, or one, then for each override
 	makers   []func([]loader.Limit) loader.Limiter
-	query    bool // an expression asks for the query
+	bans     []loader.Limiter // of refusals by each policy; nil without
+	query    bool             // an expression asks for the query
 	cookie   bool
 }
 
 // newSet makes the limiters of a file. Those that stay the same are the old ones, with what they know in this process.
 func (p *Policies) newSet(file *File) (*set, error) {
 	s := &set{file: file, limiters: make([][]loader.Limiter, len(file.Policies)),
-		makers: make([]func([]loader.Limit) loader.Limiter, len(file.Policies))}
+		makers: make([]func([]loader.Limit) loader.Limiter, len(file.Policies)),
+		bans:   make([]loader.Limiter, len(file.Policies))}
 	old := p.current.Load()
 	errs := []error{file.clientsErr}
 	for i, policy := range file.Policies {
@@ -207,10 +209,11 @@ func (p *Policies) newSet(file *File) (*set, error) {
 		if s.limiters[i] == nil {
 			s.limiters[i], s.makers[i] = policy.newLimiters(p.limits)
 		}
+		s.bans[i] = policy.BanLimiter(p.limits)
 		for _, o := range policy.Overrides { // Redis decides these, also if the others are ahead of it
 			s.limiters[i] = append(s.limiters[i], s.makers[i](o.Rates))
 		}
-		for _, limiter := range s.limiters[i] {
+		for _, limiter := range append(slices.Clone(s.limiters[i]), s.bans[i]) {
 			if limiter == nil {
 				continue
 			}

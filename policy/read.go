@@ -20,7 +20,7 @@ import (
 var (
 	fileWords   = []string{"limits", "attributes", "proxies", "hops", "networks", "zone"}
 	policyWords = []string{
-		"when", "by", "empty", "rates", "zone", "plan", "plans", "script", "cost", "count", "mode", "fail", "ahead",
+		"when", "by", "empty", "rates", "zone", "plan", "plans", "script", "cost", "count", "ban", "mode", "fail", "ahead",
 		"overrides",
 	}
 )
@@ -115,6 +115,9 @@ func (r *reader) checkNames(policies []*Policy) {
 	for _, p := range policies {
 		for _, name := range p.windowNames() {
 			windows[name] = "a window of " + p.Name
+		}
+		if p.Ban.Permits > 0 {
+			windows[p.BanName()] = "the ban of " + strings.TrimSuffix(p.BanName(), "-ban")
 		}
 		if p.Period != "" {
 			windows[p.Name] = "a rate of " + strings.TrimSuffix(p.Name, "-"+p.Period)

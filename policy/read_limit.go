@@ -34,6 +34,7 @@ func (r *reader) policy(key, n *yaml.Node) []*Policy {
 	ratesKnown := len(r.Mistakes) == before
 	r.cost(p, words["cost"])
 	r.count(p, words["count"])
+	r.ban(p, words["ban"])
 	r.modes(p, words)
 	r.ahead(p, words["ahead"], ratesKnown)
 	r.script(p, key, words["script"], ratesKnown)
@@ -126,6 +127,18 @@ func (r *reader) count(p *Policy, n *yaml.Node) {
 		r.Fail(n, "count does not ask for "+nameStatus,
 			nameStatus+" >= 400, say; what is known before the response belongs into when")
 	}
+}
+
+// ban reads for how many refusals, and how long, a subject is banned.
+func (r *reader) ban(p *Policy, n *yaml.Node) {
+	if n == nil {
+		return
+	}
+	rate, ok := r.rate(n, 1)
+	if ok && (rate.period != "" || rate.Permits > maxListLog) {
+		r.Fail(n, "ban "+rate.show(), "refusals and a window, as in 5/1h; at most 1000000")
+	}
+	p.Ban = rate.Limit
 }
 
 func (r *reader) modes(p *Policy, words map[string]*yaml.Node) {

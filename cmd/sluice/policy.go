@@ -119,6 +119,7 @@ func (s screen) checked(server *replay.Server, p *policy.Policy) error {
 	s.fact("empty", string(p.Empty))
 	s.fact("cost", p.Cost)
 	s.fact("count", p.Count)
+	s.fact("ban", banText(p))
 	s.fact("fail", p.Fail.String())
 	var overrides []string
 	for _, o := range p.Overrides {
@@ -130,6 +131,14 @@ func (s screen) checked(server *replay.Server, p *policy.Policy) error {
 	}
 	s.facts("overrides", overrides)
 	return nil
+}
+
+// banText says for how many refusals a subject is banned.
+func banText(p *policy.Policy) string {
+	if p.Ban.Permits == 0 {
+		return ""
+	}
+	return rateText(p.Ban) + " refusals, in " + p.BanName()
 }
 
 // overrideText says what an override allows.

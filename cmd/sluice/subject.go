@@ -48,7 +48,9 @@ func (a app) named(f subjectFlags, args []string) (limited, error) {
 		newScreen(a.stderr).printf("without --policy, name the subject as it is stored: sluice top lists them\n")
 		return limited{}, err
 	}
-	at := slices.IndexFunc(file.Policies, func(p *policy.Policy) bool { return p.Name == args[0] })
+	at := slices.IndexFunc(file.Policies, func(p *policy.Policy) bool {
+		return p.Name == args[0] || p.Ban.Permits > 0 && p.BanName() == args[0]
+	})
 	if at < 0 {
 		names := namesOf(file.Policies, func(p *policy.Policy) string { return p.Name })
 		return limited{}, usagef("the file has no limit %s: want one of %s", given(args[0]), strings.Join(names, ", "))
@@ -59,7 +61,7 @@ func (a app) named(f subjectFlags, args []string) (limited, error) {
 		_, want, _ := strings.Cut(err.Error(), ": want ")
 		return limited{}, usagef("the subject is %s: want %s", given(strings.Join(args[1:], " ")), want)
 	}
-	return limited{p.Name, name, p}, nil
+	return limited{args[0], name, p}, nil
 }
 
 // says returns the limits that the policy file has for the subject, nil if its plan decides, and what is to be said of
@@ -68,6 +70,9 @@ func (of limited) says() (rates []loader.Limit, notes []string) {
 	p := of.policy
 	if p == nil {
 		return nil, nil
+	}
+	if of.limiter != p.Name {
+		return []loader.Limit{p.Ban}, []string{"these are refusals by " + p.Name + "; while they are full it refuses everything"}
 	}
 	rates = p.Rates
 	for _, o := range p.Overrides {

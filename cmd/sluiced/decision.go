@@ -227,7 +227,7 @@ func (d *decision) chargeByPolicies(s *set, i int, entries []envoyfile.Entry) er
 				d.refused[i], d.Refused = true, true
 				continue
 			}
-			c := admit.Charge{Limiter: l.Limiter, Subject: m.Subject, N: m.Cost, Name: m.Policy.Name, Kind: kind,
+			c := admit.Charge{Limiter: l.Limiter, Subject: m.Subject, N: m.Cost, Name: m.Policy.Name, Kind: kind, Ban: l.Ban,
 				Shadow: m.Policy.Mode == policy.Shadow}
 			if _, reports := l.Limiter.(admit.Reporter); kind == admit.Report && (m.Policy.Before || !reports) {
 				c.Kind = admit.Take

@@ -18,6 +18,7 @@ type Charge struct {
 	Name    string                 // for Decision.Policy
 	CountIf func(outcome int) bool // by the status or code of the request's result; nil: it always counts
 	Shadow  bool
+	Ban     loader.Limiter // of refusals by Limiter: while it is full, everything about the subject is refused; nil: none
 	Kind    Kind
 	Quota   bool // it refuses a request only if all quotas of the request deny; it is asked by itself
 

@@ -41,6 +41,9 @@ func (d *Door[R, C]) check() error {
 			err = cmp.Or(c.Key.Check(), err)
 		}
 		errs = append(errs, c.Limiter.Check(), err)
+		if c.Ban != nil {
+			errs = append(errs, c.Ban.Check())
+		}
 	}
 	for _, s := range o.Slots {
 		errs = append(errs, s.Limiter.Check(), s.Key.Check())

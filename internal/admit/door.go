@@ -40,6 +40,7 @@ type Options[R any] struct {
 	Cost      func(R) int64
 	Skip      func(R) bool
 	CountIf   func(outcome int) bool
+	Ban       loader.Limiter
 	Shadow    bool
 	Slots     []Slots[R]
 	Budgets   []Budget[R]
@@ -87,6 +88,9 @@ func (d *Door[R, C]) Init() {
 func (d *Door[R, C]) complete(c *Charge) {
 	if c.CountIf == nil {
 		c.CountIf = d.Options.CountIf
+	}
+	if c.Ban == nil {
+		c.Ban = d.Options.Ban
 	}
 	c.Shadow = c.Shadow || d.Options.Shadow
 	c.N = cmp.Or(c.N, 1)
@@ -185,8 +189,8 @@ func (d *Door[R, C]) add(q *Request, c *Keyed[R], r R) error {
 		return fmt.Errorf("%s: %w", d.Package, admission.ErrNoLimiter)
 	}
 	err := d.checkUse(c)
-	if c.CountIf != nil && q.Wait {
-		err = errors.New("CountIf is for servers: a client has waited for its permits")
+	if q.Wait && (c.CountIf != nil || c.Ban != nil) {
+		err = errors.New("CountIf and Ban are for servers: a client has waited for its permits")
 	}
 	if err != nil {
 		return &configError{fmt.Errorf("%s: %w", d.Package, err)}

@@ -29,12 +29,14 @@ type charge struct {
 	Name    string
 	CountIf func(int) bool
 	Shadow  bool
+	Ban     loader.Limiter
 	Err     error
 }
 
 func readCharge(c charge) admit.Keyed[string] {
 	return admit.Keyed[string]{Key: c.Key, Charge: admit.Charge{
-		Limiter: c.Limiter, N: c.N, Name: c.Name, CountIf: c.CountIf, Shadow: c.Shadow, Err: c.Err,
+		Limiter: c.Limiter, N: c.N, Name: c.Name, CountIf: c.CountIf, Shadow: c.Shadow, Ban: c.Ban,
+		Err: c.Err,
 	}}
 }
 

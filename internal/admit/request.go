@@ -36,6 +36,7 @@ type Request struct {
 	enforced  []*Charge  // are asked together
 	shadow    []*Charge
 	beside    []*Charge // are asked by themselves
+	bans      []*ban
 	buffer    [2]*Charge
 	counts    bool // a charge counts by the request's result
 
@@ -51,8 +52,25 @@ func (q *Request) Context() context.Context { return q.ctx }
 func (q *Request) Decide(ctx context.Context) {
 	q.ctx = ctx
 	q.prepare()
+	if !q.lookAtBanned() {
+		q.askAndJudge()
+	}
+	q.judgeBans()
+	if q.Refused && q.Outcome != admission.Denied {
+		q.Err = nil
+		q.deny(q.longestWait(false))
+	}
+	if q.Outcome != admission.Allowed {
+		q.withdraw()
+	}
+	q.showBans()
+	q.collect()
+}
+
+// askAndJudge asks all limiters.
+func (q *Request) askAndJudge() {
 	var beside *sync.WaitGroup
-	if len(q.beside) > 0 {
+	if len(q.beside)+len(q.bans) > 0 {
 		beside = q.askBeside()
 	}
 	if q.Outcome == admission.Allowed {
@@ -62,14 +80,6 @@ func (q *Request) Decide(ctx context.Context) {
 		beside.Wait()
 		q.judgeBeside()
 	}
-	if q.Refused && q.Outcome != admission.Denied {
-		q.Err = nil
-		q.deny(q.longestWait(false))
-	}
-	if q.Outcome != admission.Allowed {
-		q.withdraw()
-	}
-	q.collect()
 }
 
 // prepare sorts the charges by how they are asked, and refuses a request with one that cannot be.
@@ -92,6 +102,9 @@ func (q *Request) prepare() {
 			if len(q.enforced) == 0 || !sumUp(q.enforced, c) {
 				q.enforced = append(q.enforced, c)
 			}
+		}
+		if c.Ban != nil && c.Err == nil {
+			q.addBan(c)
 		}
 		q.counts = q.counts || c.CountIf != nil
 	}

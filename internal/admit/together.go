@@ -50,11 +50,16 @@ func (q *Request) askShadowed() {
 	}
 }
 
-// askBeside begins to ask the limiters that are asked by themselves: quotas, looks and reports.
+// askBeside begins to ask the limiters that are asked by themselves: quotas, looks, reports, and those of refusals.
 func (q *Request) askBeside() *sync.WaitGroup {
 	var beside sync.WaitGroup
 	for _, c := range q.beside {
 		beside.Go(func() { c.ask(q.ctx) })
+	}
+	for _, b := range q.bans {
+		if !b.Answered {
+			beside.Go(func() { b.look(q) })
+		}
 	}
 	return &beside
 }

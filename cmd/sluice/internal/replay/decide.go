@@ -114,6 +114,10 @@ func (d *decider) enforce(r request, verdicts []Verdict) bool {
 
 // askAll asks the limiters of some matches, all or none, and sets their verdicts.
 func (d *decider) askAll(r request, of []int, verdicts []Verdict) (granted bool) {
+	if d.isBanned(r, of, verdicts) {
+		return false
+	}
+	defer func() { d.chargeRefusals(r, of, verdicts) }()
 	never := false
 	for _, i := range of {
 		if m := r.matches[i]; m.Cost > d.limiter(m).smallest {
@@ -134,6 +138,36 @@ func (d *decider) askAll(r request, of []int, verdicts []Verdict) (granted bool)
 		}
 	}
 	return decisions != nil && err == nil
+}
+
+// isBanned reports whether the subject of a match is banned, and sets its verdict.
+func (d *decider) isBanned(r request, of []int, verdicts []Verdict) (banned bool) {
+	for _, i := range of {
+		ban := r.matches[i].Policy.BanLimiter(d.limits)
+		if ban == nil {
+			continue
+		}
+		decision, err := ban.Peek(context.Background(), r.matches[i].Subject)
+		if err != nil {
+			d.fail(r, err)
+		} else if decision.Remaining == 0 {
+			verdicts[i], banned = Denied, true
+		}
+	}
+	return banned
+}
+
+// chargeRefusals charges those who were refused to the limiters of refusals.
+func (d *decider) chargeRefusals(r request, of []int, verdicts []Verdict) {
+	for _, i := range of {
+		ban := r.matches[i].Policy.BanLimiter(d.limits)
+		if ban == nil || verdicts[i] != Denied {
+			continue
+		}
+		if _, err := ban.AllowN(context.Background(), r.matches[i].Subject, 1); err != nil {
+			d.fail(r, err)
+		}
+	}
 }
 
 // ask asks the limiters. It returns the decisions of a grant; of a denial it sets the verdicts of those that denied.

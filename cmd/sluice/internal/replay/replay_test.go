@@ -214,6 +214,19 @@ func TestCalendar(t *testing.T) {
 	}
 }
 
+// TestBan wants nobody to be let in who was refused twice in the last hour.
+func TestBan(t *testing.T) {
+	var hits []hit
+	for _, s := range []time.Duration{0, 1, 2, 120, 3601, 3602} {
+		hits = append(hits, hit{start.Add(s * time.Second), "1.1.1.1", 200})
+	}
+	got, _ := verdictsOf(t, configOf(t, "limits: {api: {by: request.ip, rates: 1/1m, ban: 2/1h}}"), logOf(hits))
+	want := map[int64]Verdict{1: Granted, 2: Denied, 3: Denied, 4: Denied, 5: Granted, 6: Denied}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
 // TestTogether wants a request that one policy denies not to be charged by the other.
 func TestTogether(t *testing.T) {
 	c := configOf(t, `

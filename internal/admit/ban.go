@@ -1,0 +1,152 @@
+package admit
+
+import (
+	"hash/maphash"
+	"reflect"
+	"sync"
+	"time"
+
+	"github.com/sluice-redis/sluice/admission"
+	"github.com/sluice-redis/sluice/loader"
+)
+
+// ban is what a limiter of refusals says about the subject of charges. While it is full, they are refused.
+type ban struct {
+	Charge
+	of []*Charge
+}
+
+// addBan notes that a charge is refused while its limiter of refusals is full.
+func (q *Request) addBan(c *Charge) {
+	for _, b := range q.bans {
+		if b.Subject == c.Subject && b.Shadow == c.Shadow && reflect.DeepEqual(b.Limiter, c.Ban) {
+			b.of = append(b.of, c)
+			return
+		}
+	}
+	b := &ban{Charge: Charge{Limiter: c.Ban, Subject: c.Subject, Name: c.Name, Shadow: c.Shadow}, of: []*Charge{c}}
+	q.bans = append(q.bans, b)
+}
+
+// look asks whether the subject is banned.
+func (b *ban) look(q *Request) {
+	d, err := b.Limiter.Peek(lasting(q.ctx), b.Subject)
+	d.Granted = err == nil && (d.Degraded || d.Remaining > 0)
+	b.answer(d, err)
+	banned.note(&b.Charge)
+}
+
+// lookAtBanned asks about those who were banned when they asked last, before anything else, and reports whether one
+// still is.
+func (q *Request) lookAtBanned() (refused bool) {
+	for _, b := range q.bans {
+		if banned.has(&b.Charge) {
+			b.look(q)
+			refused = refused || b.Denied && !b.Shadow
+		}
+	}
+	return refused
+}
+
+// judgeBans refuses a request whose subject is banned, and otherwise charges what was refused.
+func (q *Request) judgeBans() {
+	isBanned := false
+	for _, b := range q.bans {
+		isBanned = isBanned || b.Denied && !b.Shadow
+	}
+	for _, b := range q.bans {
+		if !isBanned && b.Answered && b.Err == nil && !b.Denied && b.hasRefused() {
+			b.charge(q)
+		}
+		switch {
+		case b.Shadow:
+		case b.Denied:
+			q.Err = nil
+			q.deny(max(q.RetryAfter, b.Decision.Wait))
+		case b.Err != nil && q.Outcome == admission.Allowed:
+			q.fail(b.Err)
+		}
+	}
+}
+
+// charge charges a refusal, and asks how long the ban lasts if it was the last one. The loader's observer is told of
+// errors: the request is refused as it was.
+func (b *ban) charge(q *Request) {
+	d, err := b.Limiter.AllowN(lasting(q.ctx), b.Subject, 1)
+	if err == nil && !d.Degraded && d.Remaining == 0 {
+		b.look(q)
+	}
+}
+
+func (b *ban) hasRefused() bool {
+	for _, c := range b.of {
+		if c.in != nil {
+			c = c.in
+		}
+		if c.Denied && c.Kind != Look {
+			return true
+		}
+	}
+	return false
+}
+
+// showBans has the charges of who is banned answer so, under the name of the ban.
+func (q *Request) showBans() {
+	for _, b := range q.bans {
+		for _, c := range b.of {
+			if b.Denied {
+				c.answer(b.Decision, nil)
+				c.Name = b.Name + "-ban"
+			}
+		}
+	}
+}
+
+// maxBanned is how many of those who were banned when they asked last are known.
+const maxBanned = 10_000
+
+// banned is who was banned when they asked last, until the ban ends: they are looked at before anything is charged.
+var banned = subjects{seed: maphash.MakeSeed(), until: map[uint64]time.Time{}}
+
+// subjects is a set of subjects of limiters, each until a time. They are known by a hash, so that no text of a request
+// lives on; two with the same one cost a round trip.
+type subjects struct {
+	seed maphash.Seed
+
+	mu    sync.Mutex
+	until map[uint64]time.Time
+}
+
+func (s *subjects) hash(c *Charge) uint64 {
+	return maphash.String(s.seed, NameOf(c.Limiter)+"\x00"+c.Subject)
+}
+
+// note adds a subject that a limiter denies, until its wait ends, or removes it.
+func (s *subjects) note(c *Charge) {
+	of := s.hash(c)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.until, of)
+	if !c.Denied || c.Decision.Wait == loader.Never {
+		return
+	}
+	for other := range s.until {
+		if len(s.until) < maxBanned {
+			break
+		}
+		delete(s.until, other)
+	}
+	s.until[of] = time.Now().Add(c.Decision.Wait)
+}
+
+func (s *subjects) has(c *Charge) bool {
+	of := s.hash(c)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	until, known := s.until[of]
+	if known && !time.Now().Before(until) {
+		delete(s.until, of)
+		return false
+	}
+	return known
+}

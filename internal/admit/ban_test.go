@@ -1,0 +1,112 @@
+package admit_test
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/sluice-redis/sluice/admission"
+	"github.com/sluice-redis/sluice/internal/admit"
+	"github.com/sluice-redis/sluice/loader"
+)
+
+// deniedBy is the policy of the only decision, and whether it denies.
+func deniedBy(t *testing.T, r admission.Result) string {
+	t.Helper()
+	if len(r.Decisions) != 1 || !r.Decisions[0].Denies() {
+		t.Fatalf("want one denial: %+v", r)
+	}
+	return r.Decisions[0].Policy
+}
+
+// Who is refused twice in an hour is refused everything until one of these refusals is an hour old.
+func TestBan(t *testing.T) {
+	f := newFake(t)
+	api, refusals := f.perMinute("api", 2), f.ListLog("api-ban", loader.Limit{Permits: 2, Window: time.Hour})
+	d := checked(t, door{Charges: []charge{{Limiter: api, Key: all, Ban: refusals}}})
+	for n, want := range []struct {
+		outcome admission.Outcome
+		policy  string
+		retry   time.Duration
+	}{
+		{admission.Allowed, "", 0}, {admission.Allowed, "", 0},
+		{admission.Denied, "api", 58 * time.Second}, {admission.Denied, "api-ban", time.Hour - time.Second},
+	} {
+		r := ask(t, d)
+		if r.Outcome != want.outcome || r.RetryAfter != want.retry || want.policy != "" && deniedBy(t, r) != want.policy {
+			t.Errorf("request %d: %+v, want %+v", n, r, want)
+		}
+		f.pass(time.Second)
+	}
+	f.pass(time.Minute)
+	var sent atomic.Int64
+	f.whenDecided(func() { sent.Add(1) })
+	for range 3 { // there is room again, and nobody is let through
+		if r := ask(t, d); r.Outcome != admission.Denied || deniedBy(t, r) != "api-ban" {
+			t.Errorf("banned: %+v", r)
+		}
+	}
+	if n := sent.Load(); n != 3 {
+		t.Errorf("3 requests of who is banned took %d round trips, want 3", n)
+	}
+	wantRemaining(t, f, api, 2)
+	f.pass(time.Hour - 62*time.Second) // the first refusal is an hour old
+	wantOutcome(t, ask(t, d), admission.Allowed)
+}
+
+// A ban that this process does not know of yet lets nothing through, and what was charged goes back.
+func TestBanOfOthers(t *testing.T) {
+	f := newFake(t)
+	api, refusals := f.perMinute("other", 2), f.ListLog("other-ban", loader.Limit{Permits: 1, Window: time.Hour})
+	d := checked(t, door{Charges: []charge{{Limiter: api, Key: all, Ban: refusals}}})
+	if _, err := refusals.Allow(t.Context(), "all"); err != nil {
+		t.Fatal(err)
+	}
+	if r := ask(t, d); r.Outcome != admission.Denied || r.RetryAfter != time.Hour || deniedBy(t, r) != "other-ban" {
+		t.Errorf("%+v", r)
+	}
+	wantRemaining(t, f, api, 2)
+	if err := refusals.Reset(t.Context(), "all"); err != nil {
+		t.Fatal(err)
+	}
+	wantOutcome(t, ask(t, d), admission.Allowed) // the ban was lifted, and the next request knows
+}
+
+// In shadow a ban is reported, and refuses nobody.
+func TestBanInShadow(t *testing.T) {
+	f := newFake(t)
+	api, refusals := f.perMinute("shadow", 1), f.ListLog("shadow-ban", loader.Limit{Permits: 1, Window: time.Hour})
+	d := checked(t, door{Charges: []charge{{Limiter: api, Key: all}}, Options: options{Ban: refusals, Shadow: true}})
+	ask(t, d)
+	for range 2 {
+		r := ask(t, d)
+		if denied := r.Denied(true); r.Outcome != admission.Allowed || len(denied) != 1 || denied[0] != "shadow-ban" {
+			t.Errorf("%+v", r)
+		}
+	}
+}
+
+// While Redis does not decide, the fallback of the limiter of refusals decides, or nobody.
+func TestBanWithoutRedis(t *testing.T) {
+	f := newFake(t)
+	open := f.ListLog("open", loader.PerMinute(1), loader.FailOpen())
+	for _, test := range []struct {
+		opts []loader.LimiterOption
+		want admission.Outcome
+	}{{nil, admission.Undecided}, {[]loader.LimiterOption{loader.FailOpen()}, admission.Allowed}} {
+		refusals := f.ListLog("open-ban", loader.PerMinute(1), test.opts...)
+		d := checked(t, door{Charges: []charge{{Limiter: open, Key: all, Ban: refusals}}})
+		f.SetError("LOADING")
+		wantOutcome(t, ask(t, d), test.want)
+		f.SetError("")
+	}
+}
+
+// A client waits, so it is not refused.
+func TestBanOfClient(t *testing.T) {
+	f := newFake(t)
+	d := checked(t, door{Charges: []charge{{Limiter: f.perMinute("api", 1), Key: all, Ban: f.perMinute("ban", 1)}}})
+	var q admit.Request
+	d.Decide(t.Context(), &q, "ada", both|admit.Waiting)
+	wantOutcome(t, q.Result, admission.Misconfigured)
+}
