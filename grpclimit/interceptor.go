@@ -3,6 +3,7 @@ package grpclimit
 import (
 	"context"
 	"errors"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -37,6 +38,9 @@ type Charge struct {
 	// Ban is a limiter of refusals: see the option Ban. Nil means that of the option, or none.
 	Ban loader.Limiter
 
+	// Delay is how long a call is held instead of refused: see the option Delay. 0 means that of the option, or none.
+	Delay time.Duration
+
 	// Shadow charges without refusing: see the option Shadow.
 	Shadow bool
 
@@ -49,7 +53,7 @@ type Charge struct {
 func readCharge(c Charge) admit.Keyed[*Call] {
 	return admit.Keyed[*Call]{Key: c.Key.key, Charge: admit.Charge{
 		Limiter: c.Limiter, Subject: c.Subject, N: c.N, Name: c.Name, CountIf: byCode(c.CountIf), Shadow: c.Shadow,
-		Ban: c.Ban, Err: c.Err,
+		Ban: c.Ban, Delay: c.Delay, Err: c.Err,
 	}}
 }
 

@@ -2,6 +2,7 @@ package grpclimit
 
 import (
 	"sync"
+	"time"
 
 	"google.golang.org/grpc/codes"
 
@@ -59,6 +60,12 @@ func CountIf(count func(codes.Code) bool) Option {
 // alone for one that is banned.
 func Ban(refusals loader.Limiter) Option {
 	return func(o *options) { o.Options.Ban = refusals }
+}
+
+// Delay holds a call on a server that would be refused until its permits come, if that is within d: see
+// httplimit.Delay. At most 1000 calls of the Interceptor are held at once.
+func Delay(d time.Duration) Option {
+	return func(o *options) { o.Options.Delay = d }
 }
 
 // Shadow decides and charges, but lets every call through, and a client does not wait. Use it to try a limit before it

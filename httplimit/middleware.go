@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"time"
 
 	"github.com/sluice-redis/sluice/internal/admit"
 	"github.com/sluice-redis/sluice/loader"
@@ -37,6 +38,9 @@ type Charge struct {
 	// Ban is a limiter of refusals: see the option Ban. Nil means that of the option, or none.
 	Ban loader.Limiter
 
+	// Delay is how long a request is held instead of refused: see the option Delay. 0 means that of the option, or none.
+	Delay time.Duration
+
 	// Shadow charges without refusing: see the option Shadow.
 	Shadow bool
 
@@ -49,7 +53,7 @@ type Charge struct {
 func readCharge(c Charge) admit.Keyed[*http.Request] {
 	return admit.Keyed[*http.Request]{Key: c.Key.key, Charge: admit.Charge{
 		Limiter: c.Limiter, Subject: c.Subject, N: c.N, Name: c.Name, CountIf: c.CountIf, Shadow: c.Shadow, Ban: c.Ban,
-		Err: c.Err,
+		Delay: c.Delay, Err: c.Err,
 	}}
 }
 

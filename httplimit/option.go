@@ -1,6 +1,7 @@
 package httplimit
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -70,6 +71,25 @@ func CountIf(count func(status int) bool) Option {
 //	httplimit.Ban(limits.ListLog("login-ban", loader.Limit{Permits: 5, Window: time.Hour}))
 func Ban(refusals loader.Limiter) Option {
 	return func(o *options) { o.Options.Ban = refusals }
+}
+
+// Delay holds a request that would be refused until its permits come, if that is within d: a short burst is served a
+// little late. One limiter that can book (ListLog, ZSetLog, GCRA, TokenBucket) gives each request a time of its own in
+// one round trip; any other, or several, are asked again when they say. With several, those that deny have to agree. If
+// the client leaves, what was charged is given back where the limiter can. Keep d below the timeouts of clients and
+// proxies. In whole microseconds; see MaxHeld. In Shadow nothing is held.
+func Delay(d time.Duration) Option {
+	return func(o *options) { o.Options.Delay = d }
+}
+
+// MaxHeld sets how many requests of the Middleware may be held at once, 1 or more, by Delay or while they are asked
+// about. The default is 1000. Further ones are refused as without Delay.
+func MaxHeld(n int) Option {
+	return func(o *options) {
+		if o.Options.MaxHeld = int64(n); n < 1 {
+			o.Err = cmp.Or(o.Err, fmt.Errorf("MaxHeld %d: want 1 or more", n))
+		}
+	}
 }
 
 // Shadow decides and charges, but lets every request through. Use it to try a limit before it is enforced: Observe and

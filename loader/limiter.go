@@ -2,6 +2,7 @@ package loader
 
 import (
 	"context"
+	"time"
 )
 
 // Limiter is what all limiters have. A subject has 1 to 65536 bytes. The n permits of one call are granted together or
@@ -47,6 +48,9 @@ type Reserver interface {
 
 	// ReserveN is Reserve for n permits.
 	ReserveN(ctx context.Context, subject string, n int64) (*Reservation, error)
+
+	// ReserveWithin is ReserveN that books at most maxWait ahead.
+	ReserveWithin(ctx context.Context, subject string, n int64, maxWait time.Duration) (*Reservation, error)
 }
 
 // Returner is a Limiter that can take permits back: ListLog, ZSetLog, SliceRing, Quota and Ahead. (An Ahead only takes

@@ -34,7 +34,13 @@ func (b booker) Reserve(ctx context.Context, subject string) (*Reservation, erro
 // reservation is not OK. First come, first served: until booked permits are due, Allow is denied to everyone. Cost: one
 // round trip.
 func (b booker) ReserveN(ctx context.Context, subject string, n int64) (*Reservation, error) {
-	q := question{method: reserve, permits: n, id: b.callID(), maxWait: b.maxAhead()}
+	return b.ReserveWithin(ctx, subject, n, maxBooking)
+}
+
+// ReserveWithin is ReserveN that books at most maxWait ahead, in whole microseconds, or what ReserveN would if that is
+// less. With 0 it grants what Allow would. Cost: one round trip.
+func (b booker) ReserveWithin(ctx context.Context, subject string, n int64, maxWait time.Duration) (*Reservation, error) {
+	q := question{method: reserve, permits: n, id: b.callID(), maxWait: min(maxWait, b.maxAhead())}
 	d, err := b.decide(ctx, subject, q)
 	if err != nil {
 		return nil, err

@@ -49,7 +49,8 @@ func (p *Policies) Charges(r *http.Request, values map[string]string) ([]httplim
 	for i, l := range found {
 		m := &l.Match
 		charges[i] = httplimit.Charge{Limiter: l.Limiter, N: m.Cost, Subject: m.Subject, Name: m.Policy.Name,
-			Shadow: m.Policy.Mode == Shadow, Ban: l.Ban, Err: l.err}
+			Shadow: m.Policy.Mode == Shadow, Ban: l.Ban,
+			Delay: m.Policy.Delay, Err: l.err}
 		if m.Policy.count != nil && l.err == nil {
 			charges[i].CountIf = a.counts(m.Policy)
 		}

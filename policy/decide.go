@@ -57,7 +57,8 @@ func (p *Policies) decide(ctx context.Context, a Attributes) (Decision, error) {
 			return decisionOf(admission.Result{Outcome: admission.NoKey, Missing: m.Policy.Name}), nil
 		}
 		q.Charges[i] = admit.Charge{Limiter: l.Limiter, N: m.Cost, Subject: m.Subject, Name: m.Policy.Name,
-			Shadow: m.Policy.Mode == Shadow, Ban: l.Ban, Err: l.err}
+			Shadow: m.Policy.Mode == Shadow, Ban: l.Ban,
+			Delay: m.Policy.Delay, Err: l.err}
 		if m.Policy.count != nil && l.err == nil {
 			q.Charges[i].CountIf = a.counts(m.Policy)
 		}

@@ -319,3 +319,26 @@ func TestDecideAheadStrict(t *testing.T) {
 		t.Errorf("%v, want 900", got)
 	}
 }
+
+// A call is held in place of a refusal, and who was refused is banned.
+func TestDelayAndBan(t *testing.T) {
+	_, limits := fakeRedis(t) // whose clock stands still
+	policies := load(t, limits, `
+limits:
+  held: {by: user.key, rates: 1/10ms, delay: 1s}
+  tried: {by: user.plan, rates: 1/1m, ban: 1/1h}
+`)
+	held := policy.Attributes{Values: map[string]string{"user.key": "ada", "user.plan": "x"}}
+	if d := decide(t, policies, held); !d.Granted {
+		t.Errorf("the first: %+v", d)
+	}
+	if d := decide(t, policies, held); d.Granted || d.Policy != "tried-ban" || d.Wait != time.Hour {
+		t.Errorf("the second: %+v, want a ban", d)
+	}
+	policies = load(t, limits, "limits: {alone: {by: user.key, rates: 1/10ms, delay: 1s}}")
+	for range 3 {
+		if d := decide(t, policies, held); !d.Granted || d.Wait != 0 {
+			t.Errorf("%+v, want it to be held until it is granted", d)
+		}
+	}
+}

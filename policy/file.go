@@ -67,6 +67,7 @@ type Policy struct {
 	Rates  []loader.Limit // none if there are plans; of a Period one, with the length of most such periods
 	Plans  []Plan         // in the file's order
 	Ban    loader.Limit   // refusals in a window for which a subject is banned; zero: it never is
+	Delay  time.Duration  // for which a request is held until it is granted
 	Mode   Mode
 	Fail   Fail
 	Empty  Empty

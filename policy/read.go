@@ -20,7 +20,7 @@ import (
 var (
 	fileWords   = []string{"limits", "attributes", "proxies", "hops", "networks", "zone"}
 	policyWords = []string{
-		"when", "by", "empty", "rates", "zone", "plan", "plans", "script", "cost", "count", "ban", "mode", "fail", "ahead",
+		"when", "by", "empty", "rates", "zone", "plan", "plans", "script", "cost", "count", "ban", "delay", "mode", "fail", "ahead",
 		"overrides",
 	}
 )

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"cel.dev/cel-go/cel"
 	"go.yaml.in/yaml/v4"
@@ -35,6 +36,7 @@ func (r *reader) policy(key, n *yaml.Node) []*Policy {
 	r.cost(p, words["cost"])
 	r.count(p, words["count"])
 	r.ban(p, words["ban"])
+	r.delay(p, words["delay"])
 	r.modes(p, words)
 	r.ahead(p, words["ahead"], ratesKnown)
 	r.script(p, key, words["script"], ratesKnown)
@@ -139,6 +141,19 @@ func (r *reader) ban(p *Policy, n *yaml.Node) {
 		r.Fail(n, "ban "+rate.show(), "refusals and a window, as in 5/1h; at most 1000000")
 	}
 	p.Ban = rate.Limit
+}
+
+// delay reads how long a request is held.
+func (r *reader) delay(p *Policy, n *yaml.Node) {
+	if n == nil {
+		return
+	}
+	text, ok := r.Scalar(n, "delay")
+	d, err := parseWindow(text)
+	if ok && (err != nil || d < minWindow || d > time.Minute || d%time.Microsecond != 0) {
+		r.Fail(n, fmt.Sprintf("delay %q", text), "1ms to 1m, as in 2s")
+	}
+	p.Delay = d
 }
 
 func (r *reader) modes(p *Policy, words map[string]*yaml.Node) {

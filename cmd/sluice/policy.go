@@ -120,6 +120,9 @@ func (s screen) checked(server *replay.Server, p *policy.Policy) error {
 	s.fact("cost", p.Cost)
 	s.fact("count", p.Count)
 	s.fact("ban", banText(p))
+	if p.Delay > 0 {
+		s.fact("delay", windowText(p.Delay)+" at most, in place of a refusal")
+	}
 	s.fact("fail", p.Fail.String())
 	var overrides []string
 	for _, o := range p.Overrides {

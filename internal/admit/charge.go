@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"time"
 
 	"github.com/sluice-redis/sluice/loader"
 )
@@ -19,6 +20,7 @@ type Charge struct {
 	CountIf func(outcome int) bool // by the status or code of the request's result; nil: it always counts
 	Shadow  bool
 	Ban     loader.Limiter // of refusals by Limiter: while it is full, everything about the subject is refused; nil: none
+	Delay   time.Duration  // for which the request is held until Limiter grants
 	Kind    Kind
 	Quota   bool // it refuses a request only if all quotas of the request deny; it is asked by itself
 

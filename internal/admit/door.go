@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"time"
 
 	"github.com/sluice-redis/sluice/admission"
 	"github.com/sluice-redis/sluice/internal/clientaddr"
@@ -23,7 +24,8 @@ type Door[R, C any] struct {
 	Options Options[R]
 
 	charges []Keyed[R] // Charges, with the options
-	made    bool       // Init was called
+	held    *Held
+	made    bool // Init was called
 	err     error
 	log     *throttle.Log // why all requests are refused
 }
@@ -41,6 +43,8 @@ type Options[R any] struct {
 	Skip      func(R) bool
 	CountIf   func(outcome int) bool
 	Ban       loader.Limiter
+	Delay     time.Duration
+	MaxHeld   int64
 	Shadow    bool
 	Slots     []Slots[R]
 	Budgets   []Budget[R]
@@ -73,7 +77,7 @@ const (
 
 // Init applies the options to the charges, and checks all. Call it before anything else.
 func (d *Door[R, C]) Init() {
-	d.made, d.log = true, throttle.New(nil)
+	d.made, d.log, d.held = true, throttle.New(nil), &Held{Max: cmp.Or(d.Options.MaxHeld, MaxHeld)}
 	for _, c := range d.Charges {
 		keyed := d.Read(c)
 		d.complete(&keyed.Charge)
@@ -92,13 +96,14 @@ func (d *Door[R, C]) complete(c *Charge) {
 	if c.Ban == nil {
 		c.Ban = d.Options.Ban
 	}
+	c.Delay = cmp.Or(c.Delay, d.Options.Delay)
 	c.Shadow = c.Shadow || d.Options.Shadow
 	c.N = cmp.Or(c.N, 1)
 }
 
 // Decide decides about a request. The caller calls q.Release, whether it goes on or not.
 func (d *Door[R, C]) Decide(ctx context.Context, q *Request, r R, parts Part) {
-	q.ctx, q.Limits, q.Shadow, q.Wait = ctx, d.Limits, d.Options.Shadow, parts&Waiting != 0
+	q.ctx, q.Limits, q.Shadow, q.Wait, q.Held = ctx, d.Limits, d.Options.Shadow, parts&Waiting != 0, d.held
 	if !d.made || d.err != nil {
 		q.Outcome, q.Err = admission.Misconfigured, d.Check() // in shadow too
 		return
@@ -252,6 +257,9 @@ func (d *Door[R, C]) checkUse(c *Keyed[R]) error {
 		if d.Options.NoCount != "" {
 			return errors.New("CountIf: " + d.Options.NoCount)
 		}
+	}
+	if c.Delay < 0 || c.Delay%time.Microsecond != 0 {
+		return fmt.Errorf("Delay %v: want whole microseconds, 0 or more", c.Delay)
 	}
 	if !IsPrintable(c.Name) {
 		return fmt.Errorf("name %q: want printable ASCII characters", c.Name)

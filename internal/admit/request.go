@@ -30,6 +30,7 @@ type Request struct {
 	Shadow  bool // nothing refuses it
 	Refused bool // the limiters are asked, and it is refused whatever they say
 	Wait    bool // wait for slots and permits
+	Held    *Held
 
 	ctx       context.Context
 	resources []Decision // of budgets and slots
@@ -128,6 +129,8 @@ func Sum(a, b int64) int64 { return a + min(b, math.MaxInt64-a) }
 func (q *Request) ask() {
 	if q.Wait {
 		q.takeSlots()
+	} else if q.delays() {
+		q.askDelayed()
 	} else if len(q.enforced) > 0 {
 		q.askEnforced()
 	}

@@ -59,7 +59,8 @@ func chargesOf(charges []httplimit.Charge, err error) ([]grpclimit.Charge, error
 	calls := make([]grpclimit.Charge, len(charges))
 	for i, c := range charges {
 		calls[i] = grpclimit.Charge{
-			Limiter: c.Limiter, N: c.N, Subject: c.Subject, Name: c.Name, Shadow: c.Shadow, Ban: c.Ban, Err: c.Err,
+			Limiter: c.Limiter, N: c.N, Subject: c.Subject, Name: c.Name, Shadow: c.Shadow, Ban: c.Ban,
+			Delay: c.Delay, Err: c.Err,
 		}
 		if c.CountIf != nil {
 			calls[i].CountIf = func(code codes.Code) bool { return c.CountIf(Status(code)) }
