@@ -136,6 +136,7 @@ clients-node: server # needs Node 20
 
 test-adapters: server ## adapters, by the tests of the libraries that they take the place of
 	cd adapters && go test $(COUNT) ./...
+	@sh clients/python/tests/adapter/run.sh
 
 playground: $(NODE_MODULES) ## the scripts in a browser: playground/dist, and README's picture of it
 	cd playground && node build.mjs && node still.mjs ../docs/playground.png
