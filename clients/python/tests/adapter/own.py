@@ -1,6 +1,7 @@
 """What limits' own tests do not ask of sluice_redis.limits."""
 
 import asyncio
+import time
 
 import limits
 import pytest
@@ -75,3 +76,43 @@ def test_clients(make, cluster, tmp_path):
     assert client.connection_pool.connection_kwargs["path"] == f"{tmp_path}/socket"
     assert make("sluice+redis://", client=client)[0].client is client
     assert "SSL" in make("sluice+rediss://localhost")[0].client.connection_pool.connection_class.__name__
+
+
+SERVICE = """
+from flask import Flask
+from flask_limiter import Limiter
+
+app = Flask(__name__)
+limiter = Limiter(lambda: "all", app=app, storage_uri="redis://localhost:6379")
+
+
+@app.get("/")
+@limiter.limit("100 per second")
+def index():
+    return "hello"
+"""
+MOVED = SERVICE.replace("import Flask\n", "import Flask\nimport sluice_redis.limits\n").replace(
+    'storage_uri="redis:', 'strategy="moving-window", storage_uri="sluice+redis:'
+)
+
+
+def audit(text, server):
+    """The most requests in any second that a service lets through: one opens the window, and the others come when 0.9
+    of it has passed."""
+    names, granted = {"__name__": __name__}, []
+    exec(text.replace("6379", str(server.port)), names)
+    client, begin, sent = names["app"].test_client(), time.monotonic(), 0
+    while sent < begin + 1.5:
+        sent = time.monotonic()
+        if not granted or sent > begin + 0.9:
+            allowed = client.get("/").status_code == 200
+            granted += [(sent, time.monotonic())] * allowed
+    return max(sum(first <= sent and end < first + 1 for sent, end in granted) for first, _ in granted)
+
+
+def test_service_moved(server):
+    """Flask-Limiter counts by fixed windows. Two lines are changed."""
+    changed = [line for line in MOVED.splitlines() if line not in SERVICE.splitlines()]
+    before, after = audit(SERVICE, server), audit(MOVED, server)
+    print(f"Flask-Limiter: {len(changed)} lines changed, {before} of 100 before, {after} of 100 after")
+    assert len(changed) == 2 and before > 100 >= after

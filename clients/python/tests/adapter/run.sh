@@ -14,8 +14,8 @@ quietly() {
 quietly python3 -m venv "$work/venv"
 quietly "$work/venv/bin/pip" install -q -r tests/adapter/lock.txt
 quietly "$work/venv/bin/pip" install -q --no-deps .
-quietly "$work/venv/bin/python" -m pytest -q -p no:cacheprovider -p no:asyncio tests/adapter/own.py
-tail -n 1 "$work/log"
+quietly "$work/venv/bin/python" -m pytest -q -s -p no:cacheprovider -p no:asyncio tests/adapter/own.py
+sed -n 's/^[.]*\(Flask-Limiter:.*\)/\1/p;$p' "$work/log"
 limits=$(grep '^limits==' tests/adapter/lock.txt)
 quietly "$work/venv/bin/pip" download -q --no-deps --no-binary limits -d "$work" "$limits"
 tar -xzf "$work"/limits-*.tar.gz -C "$work"
