@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all cover mutate fuzz soak-model chaos attack vectors bench
-.PHONY: demo-outage audit-ahead audit-outage attack-serve load serve envoy proxies playground test-playground
+.PHONY: demo-outage audit-ahead audit-outage attack-serve load serve envoy proxies playground test-playground test-adapters
 .PHONY: clients clients-callers clients-python clients-node clients-bench
 .PHONY: generate lock api tidy lint server release tags test-release clean
 
@@ -133,6 +133,10 @@ clients-python: server # the oldest Python from 3.9 on that is here, and the new
 
 clients-node: server # needs Node 20
 	@node clients/node/tests/run.mjs
+
+test-adapters: server ## adapters, by the tests of the libraries that they take the place of
+	cd adapters && go test $(COUNT) ./...
+	@sh clients/python/tests/adapter/run.sh
 
 playground: $(NODE_MODULES) ## the scripts in a browser: playground/dist, and README's picture of it
 	cd playground && node build.mjs && node still.mjs ../docs/playground.png

@@ -12,6 +12,7 @@ require (
 	github.com/sethvargo/go-limiter v0.6.0
 	github.com/sethvargo/go-redisstore v0.3.0
 	github.com/sluice-redis/sluice v0.0.0
+	github.com/sluice-redis/sluice/adapters v0.0.0
 	github.com/throttled/throttled/v2 v2.15.0
 	github.com/ulule/limiter/v3 v3.11.2
 )

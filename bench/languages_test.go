@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -39,6 +40,19 @@ func TestServerLanguages(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+	t.Run("adapters", adaptersQuickly)
+}
+
+// adaptersQuickly runs that section: every decision is granted or denied as its row says, and ulule's limit holds.
+func adaptersQuickly(t *testing.T) {
+	b, dir := quick(), t.TempDir()
+	b.only = adapted
+	must(t, measure(b, dir, false))
+	r, err := readResults(filepath.Join(dir, "results.json"))
+	must(t, err)
+	if rows := r.Adapters.Rows; len(rows) != 4 || rows[1].Audits[1].Most > fullLimit {
+		t.Errorf("%+v", rows)
 	}
 }
 

@@ -5,6 +5,7 @@
 //	go run . -only peers        # the limiters in Go again, into the same files
 //	go run . -only languages    # the limiters of other languages, into the same files
 //	go run . -only packages     # our packages for Python and Node beside others, into the same files
+//	go run . -only adapters     # the adapters beside the originals, into the same files
 //	go run . -only serve        # the rate limit service beside envoyproxy/ratelimit, into results.json and docs/serve.md
 //	go run . readme             # the pages again, from results.json
 package main
@@ -77,9 +78,10 @@ const (
 	languages = "languages"
 	packages  = "packages"
 	services  = "serve"
+	adapted   = "adapters"
 )
 
-var extras = []string{languages, packages, services}
+var extras = []string{languages, packages, services, adapted}
 
 func (b *bench) runs(section string) bool {
 	return b.only == "" && !slices.Contains(extras, section) || b.only == section
@@ -121,6 +123,7 @@ func (b *bench) run(ctx context.Context) (*Results, error) {
 		{languages, func() (err error) { r.Languages, err = b.languages(ctx); return err }},
 		{packages, func() (err error) { r.Packages, err = b.packages(ctx); return err }},
 		{services, func() (err error) { r.Serve, err = b.serve(ctx); return err }},
+		{adapted, func() (err error) { r.Adapters, err = b.adapters(ctx); return err }},
 	} {
 		if err == nil && b.runs(s.section) {
 			err = s.measure()

@@ -38,6 +38,7 @@ var (
 func (r *Results) fill(text string) (string, error) {
 	functions := template.FuncMap{
 		"times": times, "duration": duration, "count": count, "join": strings.Join,
+		"ratio": func(s Spread) string { return fmt.Sprintf("%.2f", s.Median) },
 		"short": func(sha1 string) string { return sha1[:8] },
 	}
 	t, err := template.New("").Funcs(functions).Parse(text)

@@ -33,6 +33,7 @@ type Results struct {
 	Languages  *Languages   `json:"languages,omitempty"` // a run of its own
 	Packages   *Packages    `json:"packages,omitempty"`  // a run of its own
 	Serve      *Serve       `json:"serve,omitempty"`     // a run of its own
+	Adapters   *Adapters    `json:"adapters,omitempty"`  // a run of its own
 }
 
 // A Floor is the script that everything is a multiple of.
@@ -129,12 +130,15 @@ func (r *Results) besides(only string) (*Results, error) {
 	case services:
 		last.Serve = r.Serve
 		return last, nil
+	case adapted:
+		last.Adapters = r.Adapters
+		return last, nil
 	case libraries:
 		last.Peers = r.Peers
 		last.PeersRun = strings.Join([]string{r.Date, r.Server, r.Go, r.CPU}, ", ")
 		return last, nil
 	}
-	r.Languages, r.Packages, r.Serve = last.Languages, last.Packages, last.Serve
+	r.Languages, r.Packages, r.Serve, r.Adapters = last.Languages, last.Packages, last.Serve, last.Adapters
 	return r, nil
 }
 

@@ -9,7 +9,7 @@ umask 022
 cd "$(dirname "$0")/.."
 version=$1
 path=github.com/sluice-redis/sluice
-modules='grpclimit otel policy cmd/sluice cmd/sluiced' # each behind those that it requires
+modules='adapters grpclimit otel policy cmd/sluice cmd/sluiced' # each behind those that it requires
 cyclonedx=github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
 nfpm=github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.45.2
 work=$PWD/tmp/release

@@ -1,5 +1,6 @@
 """Asks one limiter, as bench/drivers.go says."""
 
+import importlib
 import pathlib
 import sys
 import time
@@ -13,8 +14,8 @@ name, host, port, permits, seconds, *rest = sys.argv[1:]
 permits, seconds = int(permits), int(seconds)
 
 
-def moving_window():
-    storage = limits.storage.storage_from_string(f"redis://{host}:{port}")
+def moving_window(scheme="redis"):
+    storage = limits.storage.storage_from_string(f"{scheme}://{host}:{port}")
     limiter = limits.strategies.MovingWindowRateLimiter(storage)
     item = limits.RateLimitItemPerSecond(permits, seconds)
     return lambda subject: limiter.hit(item, subject)
@@ -51,7 +52,13 @@ def sluice(folder, script, suffix, *args):
     return lambda subject: call([f"sluice:bench:{{{subject}}}:{suffix}"], args)[0] == 1
 
 
-limiters = {"limits": moving_window, "INCR, EXPIRE": counter, "sorted set": sorted_set}
+def our_moving_window():
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "clients/python/src"))
+    importlib.import_module("sluice_redis.limits")
+    return moving_window("sluice+redis")
+
+
+limiters = {"limits": moving_window, "sluice_redis.limits": our_moving_window, "INCR, EXPIRE": counter, "sorted set": sorted_set}
 take = limiters.get(name, sluice)(*rest)
 print("ready", flush=True)
 for line in sys.stdin:

@@ -14,8 +14,8 @@ import (
 // anyway.
 func TestGoLine(t *testing.T) {
 	for _, dir := range []string{
-		"../../..", "../../../bench", "../../../internal/proof/callers", "../../../cmd/sluice", "../../../cmd/sluiced",
-		"../../../examples/frameworks", "../../../grpclimit", "../../../otel", "../../../policy",
+		"../../..", "../../../adapters", "../../../bench", "../../../internal/proof/callers", "../../../cmd/sluice",
+		"../../../cmd/sluiced", "../../../examples/frameworks", "../../../grpclimit", "../../../otel", "../../../policy",
 	} {
 		var mod struct{ Go, Toolchain string }
 		must(t, json.Unmarshal([]byte(goIn(t, dir, "mod", "edit", "-json")), &mod))
@@ -49,6 +49,7 @@ func modfileAlone(t *testing.T, dir string) string {
 		must(t, os.WriteFile(to, []byte(readFile(t, filepath.Join(dir, from))), 0o600))
 	}
 	goIn(t, dir, "mod", "edit", "-replace="+path+"="+core,
+		"-replace="+path+"/adapters="+filepath.Join(core, "adapters"),
 		"-replace="+path+"/grpclimit="+filepath.Join(core, "grpclimit"),
 		"-replace="+path+"/otel="+filepath.Join(core, "otel"),
 		"-replace="+path+"/policy="+filepath.Join(core, "policy"), alone)

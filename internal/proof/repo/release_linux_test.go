@@ -49,7 +49,7 @@ func releasedModules(t *testing.T) {
 	t.Setenv("GOFLAGS", "-modcacherw -trimpath") // so that make release has compiled most of it
 	t.Setenv("CGO_ENABLED", "0")
 	t.Setenv("GOBIN", bin)
-	for _, pkg := range []string{"httplimit", "grpclimit", "otel", "policy/policygrpc"} {
+	for _, pkg := range []string{"adapters/ulule", "httplimit", "grpclimit", "otel", "policy/policygrpc"} {
 		app := t.TempDir()
 		write(t, filepath.Join(app, "main.go"), "package main\nimport _ \""+corePath+"/"+pkg+"\"\nfunc main() {}\n")
 		goIn(t, app, "mod", "init", "example.com/app")
