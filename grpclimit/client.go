@@ -15,7 +15,7 @@ import (
 // kept: see grpc.WithChainUnaryInterceptor. If the call's deadline cannot be met, it is DEADLINE_EXCEEDED at once, and
 // nothing is charged. Other refusals are as in UnaryServer; errors.As finds the loader's error in them.
 //
-// One limiter is asked by WaitN, in the order of asking across all processes where the limiter has one. Several are
+// One limiter is asked by WaitN, which books in the order in which calls reach Redis where the limiter can. Several are
 // asked as in AllOf, and again when the permits come free: without an order, and without MaxWait.
 //
 // What gRPC retries by itself (a retryPolicy in the service config) is not counted again: interceptors see a call once.

@@ -57,7 +57,8 @@
 //
 // Put the middleware for CORS around this one, as in the example: then preflights are not counted, and scripts of other
 // origins can read a 429. They see only the headers that Access-Control-Expose-Headers names: RateLimit,
-// RateLimit-Policy and Retry-After.
+// RateLimit-Policy and Retry-After; with [XRateLimit] also X-RateLimit-Limit, X-RateLimit-Remaining and
+// X-RateLimit-Reset, with [Draft03] RateLimit-Limit, RateLimit-Remaining and RateLimit-Reset.
 //
 // A WebSocket is one request: its handshake is limited, its messages are not. For those call Allow or Wait for each
 // message. With Slots, a connection holds its slot until the handler returns.

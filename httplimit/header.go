@@ -24,8 +24,9 @@ const (
 	//	RateLimit: "api-1m";r=99;t=61, "api-1h";r=1203;t=3412
 	//
 	// There is an item for each window: its quota and length in seconds, how much remains, and the time until the
-	// window is empty; of a denial at most the time in Retry-After. In a SliceRing, as here, a permit counts for up to
-	// a slice longer than the window: for 60.3 s in a minute. A GCRA has its burst and the time that refills it.
+	// window is empty. A denial has no t above its Retry-After, as the draft asks: the t of a day's window is then the
+	// minute that the client has to wait. In a SliceRing, as here, a permit counts for up to a slice longer than the
+	// window: for 60.3 s in a minute. A GCRA has its burst and the time that refills it.
 	// Slots have the unit "concurrent-requests" and no times. While Redis does not decide there is no RateLimit. The
 	// draft is not final: later ones will get names of their own.
 	Draft11 HeaderSet = 1 << iota

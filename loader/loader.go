@@ -49,8 +49,9 @@
 //
 // # Waiting
 //
-// Wait books permits with one round trip and sleeps until they are due, in the order of asking across all processes. A
-// SliceRing, which cannot book, and waits of more than 60 s sleep and ask again, in no order.
+// Wait books permits with one round trip and sleeps until they are due. Permits are booked in the order in which calls
+// reach Redis, across all processes; of two that are due closely either worker may wake up first. A SliceRing or Quota,
+// which cannot book, and waits of more than 60 s sleep and ask again, in no order.
 //
 // The limit holds for the times of grants; workers act a little later. Where a partner counts strictly, take a window
 // that is longer by the longest delay (50 in 1.05 s for 50 a second), or a GCRA with a Burst of 1.

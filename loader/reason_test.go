@@ -17,8 +17,11 @@ import (
 func TestReasons(t *testing.T) {
 	server := real(t)
 	must(t, server.ConfigSet(background, "maxmemory", "1").Err())
-	proxy, ofNode, _ := lossy(t)
-	proxy.next(fault{answer: "-MOVED 5938 127.0.0.1:7001\r\n"})
+	answering := func(answer string) redis.UniversalClient {
+		proxy, rdb, _ := lossy(t)
+		proxy.next(fault{answer: answer + "\r\n"})
+		return rdb
+	}
 	hangsUp, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
 	t.Cleanup(func() { _ = hangsUp.Close() })
@@ -32,9 +35,12 @@ func TestReasons(t *testing.T) {
 	byTLS.TLSConfig = &tls.Config{ServerName: "localhost"}
 	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{server.Options().Addr}})
 	for want, rdb := range map[string]redis.UniversalClient{
-		"its memory is full":              server,
-		"the server is in no cluster":     cluster,
-		"the server is a node":            ofNode,
+		"its memory is full":          server,
+		"the server is in no cluster": cluster,
+		"the server is a node":        answering("-MOVED 5938 127.0.0.1:7001"),
+		"lacks a right: `sluice acl`": answering("-NOPERM User app has no permissions to run the 'evalsha' command"),
+		"older than Redis 5.0": answering("-ERR Error running script (call to f_9): @user_script:1: @user_script: 1: " +
+			"Write commands not allowed after non deterministic commands."),
 		"if the port is for TLS, the":     redis.NewClient(options(hangsUp.Addr().String())),
 		"if the port is not for TLS, the": redis.NewClient(byTLS),
 	} {

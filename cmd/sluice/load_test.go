@@ -5,6 +5,8 @@ import (
 	"crypto/sha1"
 	"fmt"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -138,6 +140,24 @@ func TestServerTLSOfOneSide(t *testing.T) {
 	}()
 	got = sluiceRun(nil, "verify", "--redis", "redis://"+port.Addr().String())
 	wantSaid(t, got, exitFailed, "cure: the server hung up: if its port is for TLS, use rediss://")
+}
+
+// What a server answers that does not fit the flags has a cure.
+func TestCuresOfAnswers(t *testing.T) {
+	for answer, want := range map[string]string{
+		"-MOVED 1 127.0.0.1:7001": "the server is a node of a cluster: name it with --cluster",
+		"-ERR Error running script (call to f_9): @user_script:1: @user_script: 1: Write commands not allowed after non " +
+			"deterministic commands.": "the server is too old: the scripts want Redis 5.0 or later",
+		"-OOM command not allowed when used memory > 'maxmemory'.": "raise maxmemory",
+		"-NOREPLICAS Not enough good replicas to write.":           "too few replicas are connected",
+	} {
+		addr := fakeServer(t, func([]string) string { return answer + "\r\n" })
+		wantSaid(t, sluiceRun(nil, "load", "--redis", "redis://"+addr), exitFailed, "cure: "+want)
+	}
+	page := httptest.NewServer(http.NotFoundHandler())
+	defer page.Close()
+	got := sluiceRun(nil, "verify", "--redis", "rediss://"+page.Listener.Addr().String())
+	wantSaid(t, got, exitFailed, "cure: the server speaks no TLS: use redis://")
 }
 
 // TestServerLoadByHand runs the loop of docs/operations.md as the user that loads.

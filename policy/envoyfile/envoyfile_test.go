@@ -50,7 +50,12 @@ func TestMistakes(t *testing.T) {
 			"that of another rate_limit",
 		begin + "  - {key: a, value: b, share_threshold: true}": "f:3:41: share_threshold without a wildcard: want a value " +
 			"with *, or no share_threshold",
-		begin + "  - {key: a, shadow_mode: yes please}": `f:3:27: shadow_mode is "yes please": want true or false`,
+		begin + "  - {key: a, shadow_mode: yes please}": `f:3:27: shadow_mode is "yes please": want true or false, ` +
+			"without quotes",
+		begin + "  - {key: a, rate_limit: {unit: day, requests_per_unit: !!int '5'}}": "f:3:57: requests_per_unit has the " +
+			"YAML tag !!int: want quotes around what begins with an exclamation mark",
+		begin + "  - {key: a, shadow_mode: 'yes'}": `f:3:27: shadow_mode is "yes": want true or false, without quotes`,
+		"domain: d\nname: 1.5":                     "f:2:7: name is the number 1.5: want quotes around it",
 	} {
 		_, err := envoyfile.Parse("f", []byte(src))
 		mistakes, _ := errors.AsType[policy.Mistakes](err)

@@ -55,6 +55,7 @@ func (r *reader) top(root *yaml.Node) {
 	} else if text, ok := r.text(n, "domain"); ok {
 		r.file.Domain, r.file.line, r.file.column = text, n.Line, n.Column
 	}
+	r.mayBeEmpty(words["name"], "name")
 	r.file.root = r.level(words["descriptors"], nil)
 }
 
@@ -236,8 +237,8 @@ func (r *reader) flag(n *yaml.Node, what string) (on bool) {
 	if n == nil {
 		return false
 	}
-	if text, ok := r.text(n, what); ok && n.Load(&on) != nil {
-		r.Fail(n, fmt.Sprintf("%s is %q", what, text), "true or false")
+	if text, ok := r.text(n, what); ok && (n.Style != 0 || n.Load(&on) != nil) {
+		r.Fail(n, fmt.Sprintf("%s is %q", what, text), "true or false, without quotes")
 	}
 	return on
 }

@@ -19,7 +19,8 @@ const notRun = [
   'WRONGPASS',
 ];
 /** With these Redis refuses a command of a script, which takes back what it wrote before. */
-const refused = /^(?:OOM|NOPERM|MISCONF|.*(?:can't run this command|unknown (?:redis )?command))/is;
+const refused =
+  /^(?:OOM|NOPERM|MISCONF|.*(?:can't run this command|unknown (?:redis )?command|after non deterministic commands))/is;
 
 /** Sends commands, each within its time, and runs scripts by EVALSHA. */
 class Caller {

@@ -77,6 +77,7 @@ const cures = [
   [/EPROTO|wrong version number|no answer to TLS/, 'if the port speaks no TLS, leave out tls (redis://)'],
   [/not ready.*(ECONNRESET|closed)/i, 'if the port speaks TLS, give the client tls (rediss://)'],
   [/cluster support disabled/, 'the server is no cluster: give Limits a client of a single server'],
+  [/after non deterministic commands/, 'the scripts want Redis 5.0 or later'],
   [/OOM command/, 'raise maxmemory, or find out what fills the server'],
   [/NOPERM|can't run this command/, '"sluice acl" prints the rights that are needed'],
 ];

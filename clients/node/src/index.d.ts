@@ -142,9 +142,15 @@ export interface Limiter<Options = CallOptions> {
   /** Asks for n permits now, all or none. More than the limit is an ExceedsLimitError. */
   allowN(subject: string, n: number, options?: Options): Promise<Decision>;
   /**
+<<<<<<< HEAD
    * Resolves when the permits may be used. Use it in workers. It books them, so workers are served in the order of
    * asking across all processes; sliceRing, quota, and waits of more than 60 s, sleep and ask again. A wait longer than
    * maxWait is a WaitError at once. With maxWait it asks again while Redis is down.
+=======
+   * Resolves when the permits may be used. Use it in workers. It books them in the order in which calls reach Redis,
+   * across all processes; sliceRing, and waits of more than 60 s, sleep and ask again. A wait longer than maxWait is a
+   * WaitError at once. With maxWait it asks again while Redis is down.
+>>>>>>> h-rim2
    */
   wait(subject: string, options?: WaitOptions & Options): Promise<Decision>;
   /** Says what could be granted now, and changes nothing. Look at remaining: granted is always false. */

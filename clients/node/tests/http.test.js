@@ -114,6 +114,28 @@ for (const [framework, start] of Object.entries(frameworks)) {
   });
 }
 
+test('a preflight is answered before it is counted, and Express sees no handshake of a WebSocket', async (t) => {
+  let asked = 0;
+  const limits = new Limits({ sendCommand: async () => [0, 0, ++asked, 60000000, 1795190573204223] });
+  const app = express5();
+  app.use((request, response, next) => (request.method === 'OPTIONS' ? response.sendStatus(204) : next()));
+  app.use(expressLimit(limits.listLog('api', { permits: 1, window: '1m' })));
+  const server = http.createServer(app);
+  server.on('upgrade', (request, socket) => socket.end('HTTP/1.1 101 Switching\r\n\r\n'));
+  await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
+  t.after(() => server.close());
+  const { port } = server.address();
+  const statusOf = (method, headers) => new Promise((resolve, reject) => {
+    const request = http.request({ port, method, headers: { connection: 'close', ...headers } });
+    for (const event of ['response', 'upgrade']) request.on(event, ({ statusCode }) => resolve(statusCode));
+    request.on('error', reject).end();
+  });
+  assert.equal(await statusOf('OPTIONS'), 204);
+  assert.equal(await statusOf('GET', { connection: 'Upgrade', upgrade: 'websocket' }), 101);
+  assert.equal(asked, 0);
+  assert.equal(await statusOf('POST'), 429);
+});
+
 test('several limits of one request, and seconds are rounded up', async () => {
   for (const [wait, seconds] of [[1, '1'], [1000000, '1'], [1000001, '2'], [59999999, '60']]) {
     const limits = new Limits({ sendCommand: async () => [0, 0, wait, 60000000, 1795190573204223] });

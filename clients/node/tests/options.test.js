@@ -286,6 +286,9 @@ test('what is asked again, and what is not', async () => {
   assert.deepEqual(notLoaded, ['NotLoadedError', 2]);
   assert.ok(sluice.NotLoadedError.prototype instanceof sluice.UnavailableError);
   assert.deepEqual(await askAfter('listLog', new ErrorReply('NOPERM ..')), ['UnavailableError', 1]);
+  const four = new ErrorReply('ERR Error running script (call to f_d44f): @user_script:1: @user_script: 1: ' +
+    'Write commands not allowed after non deterministic commands.');
+  assert.deepEqual(await askAfter('listLog', four), ['UnavailableError', 1]);
   assert.deepEqual(await askAfter('listLog', new ErrorReply('ERR .. @user_script: 5 ..')), ['OutcomeUnknownError', 1]);
   const refused = Object.assign(new Error('connect ECONNREFUSED'), { syscall: 'connect' });
   assert.deepEqual(await askAfter('listLog', refused), ['granted', 2]);

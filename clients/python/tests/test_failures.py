@@ -483,6 +483,11 @@ def test_errors_say_the_cure(cluster, tmp_path):
             asyncio.run(cluster_client_of_a_server())
     finally:
         server.stop()
+    redis_4 = "Error running script (call to f_9): @user_script:1: @user_script: 1: "
+    steps = Caller((), lambda address: address, False).call(SCRIPT, ["log"], [b"1"], 1)
+    next(steps)
+    with pytest.raises(UnavailableError, match="want Redis 5.0 or later"):
+        steps.throw(redis.ResponseError(redis_4 + "Write commands not allowed after non deterministic commands."))
 
 
 def test_refused_inside_a_script(server):

@@ -272,22 +272,24 @@ def test_head_has_no_body():
     assert sent[0]["status"] == 400 and sent[1]["body"] == b""
 
 
+async def ask(app, **scope):
+    """What an ASGI application sends."""
+    sent, path = [], {"path": "/", "raw_path": b"/", "query_string": b"", "headers": [], **scope}
+
+    async def receive():
+        return {"type": "websocket.connect"}
+
+    async def send(message):
+        sent.append(message)
+
+    await app({"type": "http", "method": "GET", **path}, receive, send)
+    return sent
+
+
 def test_fastapi(server):
     """A dependency: the headers of a grant, and a refusal as the middleware's, of a WebSocket's handshake too."""
     from fastapi import Depends, FastAPI, HTTPException, WebSocket
     from fastapi.responses import PlainTextResponse
-
-    async def ask(app, **scope):
-        sent, path = [], {"path": "/", "raw_path": b"/", "query_string": b"", "headers": [], **scope}
-
-        async def receive():
-            return {"type": "websocket.connect"}
-
-        async def send(message):
-            sent.append(message)
-
-        await app({"type": "http", "method": "GET", **path}, receive, send)
-        return sent
 
     async def work():
         limits = aio.Limits(redis.asyncio.Redis(port=server.port))
@@ -323,6 +325,28 @@ def test_fastapi(server):
         app.add_exception_handler(HTTPException, own)
         app.middleware_stack = None
         assert (await ask(app))[1]["body"] == b"own 429"
+        await limits.close()
+
+    asyncio.run(work())
+
+
+def test_cors(server):
+    """CORSMiddleware answers a preflight before it is counted, and lets scripts of other origins read a 429."""
+    from starlette.applications import Starlette
+    from starlette.middleware.cors import CORSMiddleware
+
+    async def work():
+        limits = aio.Limits(redis.asyncio.Redis(port=server.port))
+        app = Starlette()
+        app.add_middleware(ASGI, limiter=limits.list_log("cors", 1, MINUTE), key=lambda request: "ada")
+        app.add_middleware(CORSMiddleware, allow_origins=["*"], expose_headers=["Retry-After"])
+        headers = [(b"origin", b"https://shop.example"), (b"access-control-request-method", b"GET")]
+        methods = ("OPTIONS", "GET", "OPTIONS", "GET")
+        answers = [(await ask(app, method=method, headers=headers))[0] for method in methods]
+        assert [answer["status"] for answer in answers] == [200, 404, 200, 429]
+        shown = dict(answers[3]["headers"])
+        assert shown[b"access-control-allow-origin"] == b"*" and b"retry-after" in shown
+        assert shown[b"access-control-expose-headers"] == b"Retry-After"
         await limits.close()
 
     asyncio.run(work())

@@ -88,11 +88,13 @@ _CODES = (
 _IN_SCRIPT = re.compile(r"Error running script .*?@user_script: ?\d+: (?:@user_script: ?\d+: )?-?(.*)", re.DOTALL)
 
 # With these Redis refuses a command of a script, which takes back what it wrote before.
-_REFUSED = re.compile("OOM|NOPERM|MISCONF|.*(can't run this command|unknown (redis )?command)", re.I | re.DOTALL)
+_IN_TEXT = "can't run this command|unknown (redis )?command|after non deterministic commands"
+_REFUSED = re.compile(f"OOM|NOPERM|MISCONF|.*({_IN_TEXT})", re.I | re.DOTALL)
 _CURES = (
     ("WRONG_VERSION_NUMBER|RECORD_LAYER_FAILURE|no answer to TLS", "if the port speaks no TLS, leave out ssl=True"),
     ("NotSent: .*(reset by peer|closed by server|15.x03)", "if the port speaks TLS, give the client ssl=True"),
     ("cluster support disabled", "the server is no cluster: give Limits a Redis, not a RedisCluster"),
+    ("after non deterministic commands", "the scripts want Redis 5.0 or later"),
     ("OOM command", "raise maxmemory, or find out what fills the server"),
     ("NOPERM|can't run this command", "`sluice acl` prints the rights that are needed"),
 )
