@@ -420,7 +420,10 @@ def test_refuse(serve):
 
 def test_shadow_and_observe(serve, server):
     results = []
-    note = lambda request, result: results.append((result.status, [(n, d.remaining) for n, d in result.decisions]))
+
+    def note(request, result):
+        results.append((result.status, [(n, d.remaining) for n, d in result.decisions], result.retry_after_seconds))
+
     port = serve(lambda limits: limits.list_log("s", 1, MINUTE), shadow=True, observe=note, max_wait=HOUR)
     assert [get(port)[0], get(port)[0], "ratelimit" in get(port)[1]] == [200, 200, False]
     server.freeze()
@@ -428,8 +431,7 @@ def test_shadow_and_observe(serve, server):
         assert get(port)[0] == 200
     finally:
         server.thaw()
-    denied = (429, [("s", 0)])
-    assert results == [(0, [("s", 0)]), denied, denied, (503, [])]
+    assert results == [(0, [("s", 0)], 0), (429, [("s", 0)], 60), (429, [("s", 0)], 60), (503, [], 0)]
 
 
 def test_wrong_charges():

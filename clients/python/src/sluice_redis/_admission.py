@@ -3,6 +3,7 @@
 import threading
 import time
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, List, Optional, Sequence, Tuple
 
 from ._core import Sleep, Steps
@@ -37,8 +38,8 @@ class Result:
     @property
     def retry_after_seconds(self) -> int:
         """The time for the header Retry-After. 0: waiting does not help."""
-        waits = [d.retry_after_seconds for _, d in self.decisions if not d.granted and d.wait != NEVER]
-        return max(waits, default=0)
+        waiting = [d for _, d in self.decisions if not d.granted and timedelta() < d.wait < NEVER]
+        return max((d.retry_after_seconds for d in waiting), default=0)
 
 
 def result_of(decisions: Named, error: Optional[SluiceError] = None) -> Result:
