@@ -46,7 +46,8 @@ async def hello_async(scope, receive, send):
 
 class Wsgi:
     def __init__(self, port, make, **options):
-        app = WSGI(hello, make(Limits(redis.Redis(port=port), timeout=timedelta(milliseconds=300))), **options)
+        limits = Limits(redis.Redis(port=port), timeout=timedelta(milliseconds=300))
+        app = options.pop("app", None) or WSGI(hello, make(limits), **options)
         self.server = wsgiref.simple_server.make_server("127.0.0.1", 0, app, handler_class=Quiet)
         self.port = self.server.server_port
         threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True).start()
