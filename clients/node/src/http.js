@@ -1,106 +1,99 @@
 'use strict';
 
-const { isUtf8 } = require('node:buffer');
-const { createHash } = require('node:crypto');
-const { NoPeer, keyByIP } = require('./address');
-const { ArgumentError, ExceedsLimitError, SluiceError, refuse, warn } = require('./errors');
+const { keyByIP } = require('./address');
+const { Left, admission } = require('./admission');
+const { refuse } = require('./errors');
+const { keyByHeader, subjectOf } = require('./keys');
 const { isDecision } = require('./limiter');
-const { checkOptions, checkFunction } = require('./options');
-const { checkStrings, isText } = require('./scripts');
 const { span } = require('./time');
 
-// Middleware for Express and Fastify. Headers, bodies and subjects are as in the Go package httplimit.
+// Middleware for Express and Fastify. Headers and bodies are as in the Go package httplimit.
 
 /** Limits an Express route or application: app.post('/login', expressLimit(login), handler). */
-function expressLimit(limiter, options) {
-  const decide = decider(limiter, options);
+function expressLimit(limiter, options = {}) {
+  const decide = admission(limiter, options);
+  const { shadow, refuse: answer = answerProblem } = options;
   return async (request, response, next) => {
-    let answer;
+    let refused = false;
     try {
-      answer = await decide(request, request.socket);
+      const result = await decide(request, request.socket, response);
+      if (result && !shadow) setHeaders(response, result);
+      refused = result?.status > 0 && !shadow;
+      if (refused) await answer(request, response, result);
     } catch (error) {
-      return next(error);
+      return error instanceof Left ? undefined : next(error);
     }
-    for (const [name, value] of Object.entries(answer.headers)) appendHeader(response, name, value);
-    if (!answer.refusal) return next();
-    response.statusCode = answer.refusal.status;
-    response.setHeader('Content-Type', 'application/problem+json');
-    response.end(JSON.stringify(answer.refusal));
+    return refused ? undefined : next();
   };
+}
+
+function answerProblem(request, response, result) {
+  response.statusCode = result.status;
+  response.setHeader('Content-Type', 'application/problem+json');
+  response.end(JSON.stringify(problemOf(result)));
 }
 
 /** Limits Fastify routes, as a hook: fastify.post('/login', { onRequest: fastifyLimit(login) }, handler). */
-function fastifyLimit(limiter, options) {
-  const decide = decider(limiter, options);
+function fastifyLimit(limiter, options = {}) {
+  const decide = admission(limiter, options);
+  const { shadow, refuse: answer = sendProblem } = options;
   return async (request, reply) => {
-    const answer = await decide(request, request.raw.socket);
-    for (const [name, value] of Object.entries(answer.headers)) appendHeader(reply.raw, name, value);
-    if (!answer.refusal) return undefined;
-    const body = Buffer.from(JSON.stringify(answer.refusal)); // to text Fastify would add a charset
-    return reply.code(answer.refusal.status).header('Content-Type', 'application/problem+json').send(body);
+    try {
+      const result = await decide(request, request.raw.socket, reply.raw);
+      if (!result || shadow) return undefined;
+      setHeaders(reply.raw, result);
+      if (result.status === 0) return undefined;
+      await answer(request, reply, result);
+      return reply;
+    } catch (error) {
+      if (error instanceof Left) return reply.hijack();
+      throw error;
+    }
   };
+}
+
+function sendProblem(request, reply, result) {
+  const body = Buffer.from(JSON.stringify(problemOf(result))); // to text Fastify would add a charset
+  reply.code(result.status).header('Content-Type', 'application/problem+json').send(body);
 }
 
 /** Adds to the headers that other limits of the same request have set. */
-function appendHeader(response, name, value) {
-  const before = name === 'Retry-After' ? undefined : response.getHeader(name);
-  response.setHeader(name, before === undefined ? value : `${before}, ${value}`);
-}
-
-/** Returns a function that decides about a request: the headers, and the body of a refusal if there is one. */
-function decider(limiter, options = {}) {
-  checkOptions('middleware', 'the middleware', options, ['key', 'cost']);
-  const { key = keyByIP(), cost = () => 1 } = options;
-  checkFunction('middleware', 'key', key);
-  checkFunction('middleware', 'cost', cost);
-  if (typeof limiter?.allowN !== 'function') throw refuse('middleware', 'limiter', limiter, 'a limiter with allow()');
-  return async (request, socket) => {
-    const n = cost(request);
-    if (n === 0) return { headers: {} };
-    let values;
-    try {
-      values = [key(request, socket)].flat();
-    } catch (error) {
-      if (!(error instanceof NoPeer)) throw error;
-      warn(limiter.name, 'the answer was status 500', error);
-      return { headers: {}, refusal: refusals.noPeer };
+function setHeaders(response, { decisions, retryAfterSeconds }) {
+  for (const decision of decisions) {
+    const { 'Retry-After': _, ...headers } = headersOf({ name: decision.limiter }, decision);
+    for (const [name, value] of Object.entries(headers)) {
+      const before = response.getHeader(name);
+      response.setHeader(name, before === undefined ? value : `${before}, ${value}`);
     }
-    if (!values.every((value) => isText(value) && value !== '')) return { headers: {}, refusal: refusals.noKey };
-    try {
-      const decision = await limiter.allowN(subjectOf(...values), n);
-      return { headers: headersOf(limiter, decision), refusal: refusalOf(limiter, decision) };
-    } catch (error) {
-      if (error instanceof ExceedsLimitError) return { headers: {}, refusal: { ...refusals.denied } };
-      if (error instanceof ArgumentError || !(error instanceof SluiceError)) throw error;
-      warn(limiter.name, 'Redis did not decide, the answer was status 503', error);
-      return { headers: {}, refusal: refusals.undecided };
-    }
-  };
+  }
+  if (retryAfterSeconds > 0) response.setHeader('Retry-After', String(retryAfterSeconds));
 }
 
 const types = 'https://iana.org/assignments/http-problem-types#';
-const refusals = {
-  noKey: { type: 'about:blank', title: 'The request does not say whom it is counted for', status: 400 },
-  noPeer: { type: 'about:blank', title: 'The server does not know who calls it', status: 500 },
-  denied: {
+const problems = {
+  400: { type: 'about:blank', title: 'The request does not say whom it is counted for' },
+  429: {
     type: `${types}quota-exceeded`,
     title: 'Request cannot be satisfied as assigned quota has been exceeded',
-    status: 429,
   },
-  undecided: {
+  500: { type: 'about:blank', title: 'The server does not know who calls it' },
+  503: {
     type: `${types}temporary-reduced-capacity`,
     title: 'Request cannot be satisfied due to temporary server capacity constraints',
-    status: 503,
   },
 };
 
-function refusalOf(limiter, decision) {
-  if (decision.granted) return undefined;
-  if (decision.degraded && decision.wait === 0) return refusals.undecided;
-  const items = itemsOf(limiter.name, decision);
+/** The body of a refusal. */
+function problemOf({ status, decisions }) {
+  const violated = status === 429 && decisions.length > 0 && { 'violated-policies': decisions.flatMap(violatedOf) };
+  return { ...problems[status], status, ...violated };
+}
+
+/** The windows that denied: of several those with the fewest permits remaining. */
+function violatedOf(decision) {
+  const items = itemsOf(decision.limiter, decision);
   const fewest = Math.min(...items.map(({ remaining }) => remaining));
-  const violated = items.filter(({ remaining }) => remaining === fewest).map(({ name }) => name);
-  return { ...refusals.denied, 'violated-policies': violated };
+  return items.filter(({ remaining }) => remaining === fewest).map(({ name }) => name);
 }
 
 /** RateLimit-Policy and RateLimit as in draft-ietf-httpapi-ratelimit-headers-11, and Retry-After of a denial. */
@@ -146,26 +139,5 @@ function remainingOf(item, { granted, wait }) {
 
 /** Milliseconds in whole seconds, rounded up. */
 const seconds = (ms) => Math.ceil(Math.round(ms * 1e3) / 1e6);
-
-/** Returns the subject of a list of values. Different lists have different subjects. */
-function subjectOf(...values) {
-  checkStrings('subjectOf', 'values', values);
-  return values.map(coded).join('|');
-}
-
-function coded(value) {
-  if (value === '') return '~';
-  if (Buffer.byteLength(value) > 128) return `~2${createHash('sha256').update(value).digest('base64url')}`;
-  return value.replaceAll('~', '~0').replaceAll('|', '~1');
-}
-
-/** Counts by the value of a header, whose bytes are read as UTF-8. */
-function keyByHeader(name) {
-  checkStrings('keyByHeader', 'name', [name]);
-  return ({ headers }) => {
-    const bytes = Buffer.from(headers[name.toLowerCase()] ?? '', 'latin1');
-    return isUtf8(bytes) ? bytes.toString() : '';
-  };
-}
 
 module.exports = { expressLimit, fastifyLimit, headersOf, keyByHeader, keyByIP, subjectOf };

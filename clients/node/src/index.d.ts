@@ -142,15 +142,9 @@ export interface Limiter<Options = CallOptions> {
   /** Asks for n permits now, all or none. More than the limit is an ExceedsLimitError. */
   allowN(subject: string, n: number, options?: Options): Promise<Decision>;
   /**
-<<<<<<< HEAD
-   * Resolves when the permits may be used. Use it in workers. It books them, so workers are served in the order of
-   * asking across all processes; sliceRing, quota, and waits of more than 60 s, sleep and ask again. A wait longer than
-   * maxWait is a WaitError at once. With maxWait it asks again while Redis is down.
-=======
    * Resolves when the permits may be used. Use it in workers. It books them in the order in which calls reach Redis,
-   * across all processes; sliceRing, and waits of more than 60 s, sleep and ask again. A wait longer than maxWait is a
-   * WaitError at once. With maxWait it asks again while Redis is down.
->>>>>>> h-rim2
+   * across all processes; sliceRing, quota, and waits of more than 60 s, sleep and ask again. A wait longer than
+   * maxWait is a WaitError at once. With maxWait it asks again while Redis is down.
    */
   wait(subject: string, options?: WaitOptions & Options): Promise<Decision>;
   /** Says what could be granted now, and changes nothing. Look at remaining: granted is always false. */
@@ -330,24 +324,66 @@ export class Limits {
 /** Returns the key under which a script keeps its state for a subject, to inspect it. */
 export function redisKey(prefix: string, limiter: string, subject: string, state: string, parts?: string[]): string;
 
+/** A limiter, whom a request is counted for (one text, or several together), and how many permits; 1 by default. */
+export type Charge = readonly [
+  limiter: Limiter<any>, whom: string | undefined | readonly (string | undefined)[], permits?: number,
+];
+
+/** Says what a request is charged: [] if it is not limited; several limiters are charged all or none, as with all(). */
+export type Charges = (request: any, socket?: { remoteAddress?: string }) =>
+  readonly Charge[] | Promise<readonly Charge[]>;
+
+/** What the middleware decided about a request. */
+export interface Result {
+  /**
+   * 0 if the request goes on, or the status of its refusal: 429, 400 (no key), 500 (no peer) or 503 (Redis does not
+   * decide). In shadow the request goes on all the same.
+   */
+  readonly status: 0 | 400 | 429 | 500 | 503;
+  /** With the names of the limiters: of a denial only those that denied. */
+  readonly decisions: readonly Part[];
+  /** The time for the header Retry-After. 0: waiting does not help. */
+  readonly retryAfterSeconds: number;
+  /** Why there is no decision. */
+  readonly error?: SluiceError;
+}
+
 /** Options of expressLimit() and fastifyLimit(). */
-export interface MiddlewareOptions<Request> {
+export interface MiddlewareOptions<Request, Response = any> {
   /** Whom a request is counted for: one text, or several. Default: keyByIP(). Without one, status 400. */
   key?: (request: Request, socket?: { remoteAddress?: string }) => string | undefined | (string | undefined)[];
   /** How many permits a request takes; 0: it is not limited. Default: 1. */
   cost?: (request: Request) => number;
+  /**
+   * Says by the status of the response whether the request counts: status => status === 401. It is charged before, and
+   * given back in the background when a response has been sent that does not count. Not for gcra and tokenBucket.
+   */
+  count?: (status: number) => boolean;
+  /** Answers a refusal. The headers of the limits are set already. Default: application/problem+json. */
+  refuse?: (request: Request, response: Response, result: Result) => unknown;
+  /** Decides and charges, and lets every request through, without headers. */
+  shadow?: boolean;
+  /** Is told of each decision before the request goes on, for logs and metrics. */
+  observe?: (request: Request, result: Result) => void;
+  /**
+   * Holds a request until its permits come, if that is within this time (up to a day). If the client leaves, what was
+   * booked is given back (listLog, zsetLog).
+   */
+  maxWait?: Duration;
+  /** How many requests at most are held, or being decided with maxWait. More are refused at once. Default: 1000. */
+  maxDelayed?: number;
 }
 
 type Headers = { headers: Record<string, string | string[] | undefined> };
 
 /** Express 4 and 5, and node:http: app.post('/login', expressLimit(login), handler). */
 export function expressLimit(
-  limiter: Limiter, options?: MiddlewareOptions<any>,
+  limiter: Limiter<any> | Charges, options?: MiddlewareOptions<any>,
 ): (request: any, response: any, next: (error?: unknown) => void) => Promise<void>;
 
 /** Fastify 5, as a hook: fastify.post('/login', { onRequest: fastifyLimit(login) }, handler). */
 export function fastifyLimit(
-  limiter: Limiter, options?: MiddlewareOptions<any>,
+  limiter: Limiter<any> | Charges, options?: MiddlewareOptions<any>,
 ): (request: any, reply: any) => Promise<any>;
 
 /**

@@ -463,5 +463,5 @@ const checkTimeout = (name, timeout) => duration(name, 'timeout', timeout, 1e3, 
 
 module.exports = {
   Limiter, ListLog, ZSetLog, GCRA, TokenBucket, SliceRing, newId, checkFailure, checkTimeout, giveBack, isDecision,
-  timeoutWithin,
+  maxAhead, timeoutWithin,
 };

@@ -9,7 +9,7 @@ import express4 from 'express4';
 import Fastify from 'fastify';
 import { Limits, expressLimit, fastifyLimit, keyByHeader, keyByIP, subjectOf } from 'sluice-redis';
 import { open } from './clients.js';
-import { startRedis } from './servers.js';
+import { startRedis, until } from './servers.js';
 
 /** Starts an application in a framework with routes { path: [limiter, options] }. Returns its URL. */
 const frameworks = {
@@ -19,7 +19,10 @@ const frameworks = {
     const app = Fastify();
     t.after(() => app.close());
     for (const [path, [limiter, options]] of Object.entries(routes)) {
-      app.get(path, { onRequest: fastifyLimit(limiter, options) }, async () => 'served');
+      app.get(path, { onRequest: fastifyLimit(limiter, options) }, async (request, reply) => {
+        reply.code(Number(request.headers['x-status'] ?? 200));
+        return 'served';
+      });
     }
     return app.listen({ port: 0, host: '127.0.0.1' });
   },
@@ -28,7 +31,9 @@ const frameworks = {
 async function expressApp(t, express, routes) {
   const app = express();
   for (const [path, [limiter, options]] of Object.entries(routes)) {
-    app.get(path, expressLimit(limiter, options), (request, response) => response.send('served'));
+    app.get(path, expressLimit(limiter, options), (request, response) => {
+      response.status(Number(request.headers['x-status'] ?? 200)).send('served');
+    });
   }
   const server = http.createServer(app);
   await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -135,6 +140,97 @@ test('a preflight is answered before it is counted, and Express sees no handshak
   assert.equal(asked, 0);
   assert.equal(await statusOf('POST'), 429);
 });
+
+/** What both middlewares do alike, with routes of their own. */
+for (const [framework, start] of Object.entries(frameworks)) {
+  test(`${framework}: charges, count, refuse, shadow, observe`, async (t) => {
+    const redis = await startRedis(t);
+    const limits = new Limits(await open(t, redis.url), { timeout: '10s' });
+    const gone = new Limits({ sendCommand: async () => Promise.reject(new Error('down')) });
+    const plans = { free: 1, team: 2 };
+    const month = limits.quota('month', { permits: 4, period: 'month' });
+    const charges = async ({ headers: { plan, count = 2, ...headers }, ...request }) => {
+      if (headers.free) return [];
+      const api = limits.listLog('api', { permits: plans[plan], window: '1m' });
+      return [[api, [headers.user, 'ada']], [month, 'ada', 2]].slice(0, Number(count));
+    };
+    const seen = [];
+    const observe = (request, { status, decisions, retryAfterSeconds }) =>
+      seen.push([status, decisions.map(({ limiter, remaining }) => [limiter, remaining]), retryAfterSeconds]);
+    const one = (name, from = limits) => from.listLog(name, { permits: 1, window: '1m' });
+    const refuse = async (request, response, { retryAfterSeconds }) =>
+      response[response.sent === undefined ? 'status' : 'code'](420).send(`in ${retryAfterSeconds} s`);
+    const url = await start(t, {
+      '/': [charges],
+      '/failed': [({ headers: { user } }) => [[one('failed'), user], [month, user, 2]], { count: (s) => s === 401 }],
+      '/own': [one('own'), { refuse }],
+      '/shadow': [one('shadow'), { shadow: true, observe, maxWait: '1h' }],
+      '/down': [one('down', gone), { shadow: true, observe }],
+      '/unknown': [() => undefined],
+      '/nobody': [() => [[one('nobody'), '']]],
+    });
+    const ask = (headers, path = '/') => get(url + path, { user: 'u', ...headers });
+    assert.equal((await ask({ free: 'yes' }))[1], null);
+    const [status, policy, left] = await ask({ plan: 'free' });
+    assert.equal(status, 200);
+    assert.match(`${policy} ${left}`, /^"api";q=1;w=60, "month";q=4;w=\d+ "api";r=0;t=60, "month";r=2;t=\d+$/);
+    const calls = [['free', 1], ['team', 1], ['team', 1], ['free', 2]];
+    const answers = [];
+    for (const [plan, count] of calls) answers.push(await ask({ plan, count }));
+    assert.deepEqual(answers.map(([code]) => code), [429, 200, 429, 429]);
+    assert.equal(answers[3][1], '"api";q=1;w=60');
+    assert.deepEqual(JSON.parse(answers[3][5])['violated-policies'], ['api']);
+    assert.equal(redis.cli('EXISTS', 'sluice:api:{u|ada}:ll1'), '1');
+
+    const statuses = [];
+    for (const said of [200, 302, 401, 200]) {
+      statuses.push((await ask({ 'x-status': said, user: 'ada' }, '/failed'))[0]);
+      await limits.flush();
+    }
+    assert.deepEqual(statuses, [200, 302, 401, 429]);
+    assert.equal((await month.peek('ada')).remaining, 0, 'a failure counts in all');
+    await ask({}, '/own');
+    const own = await ask({}, '/own');
+    assert.deepEqual([own[0], own[3], own[5]], [420, '60', 'in 60 s']);
+    const free = [await ask({}, '/shadow'), await ask({}, '/shadow'), await ask({}, '/down')];
+    assert.deepEqual(free.map(([code, said]) => [code, said]), [[200, null], [200, null], [200, null]]);
+    assert.deepEqual(seen, [[0, [['shadow', 0]], 0], [429, [['shadow', 0]], 60], [503, [], 0]]);
+    assert.deepEqual([(await ask({}, '/unknown'))[0], (await ask({}, '/nobody'))[0]], [500, 400]);
+  });
+
+  test(`${framework}: maxWait`, async (t) => {
+    const redis = await startRedis(t);
+    const limits = new Limits(await open(t, redis.url), { timeout: '10s' });
+    const short = { permits: 1, window: '200ms' };
+    const results = [];
+    const wait = { maxWait: '1m', key: () => 'a', observe: (request, result) => results.push(result) };
+    const both = () => [[limits.listLog('v', short), 'a'], [limits.listLog('w', short), 'a']];
+    const log = limits.listLog('long', { permits: 1, window: '1m' });
+    const url = await start(t, {
+      '/log': [limits.listLog('log', short), wait],
+      '/ring': [limits.sliceRing('ring', short), wait],
+      '/both': [both, { ...wait, key: undefined }],
+      '/late': [limits.listLog('late', { permits: 1, window: '1h' }), { ...wait, maxWait: '1s' }],
+      '/held': [log, { ...wait, maxWait: '2h', maxDelayed: 1 }],
+    });
+    for (const path of ['/log', '/ring', '/both']) {
+      results.length = 0;
+      for (let i = 0; i < 3; i++) assert.equal((await get(url + path))[0], 200, path);
+      const [first, second] = results.map(({ decisions: [{ now, wait }] }) => now + wait);
+      assert.ok(second - first > 199.99, path); // in doubles
+    }
+    assert.deepEqual([(await get(`${url}/late`))[0], (await get(`${url}/late`))[0]], [200, 429]);
+
+    await get(`${url}/held`);
+    const held = net.connect(new URL(url).port, '127.0.0.1');
+    held.write('GET /held HTTP/1.1\r\nHost: x\r\n\r\n');
+    const bookings = async () => (await log.peek('a')).resetAfter > 60e3;
+    await until('a booking', bookings);
+    assert.equal((await get(`${url}/held`))[0], 429, 'one is held, and no more');
+    held.destroy();
+    await until('the booking goes back', async () => !(await bookings()));
+  });
+}
 
 test('several limits of one request, and seconds are rounded up', async () => {
   for (const [wait, seconds] of [[1, '1'], [1000000, '1'], [1000001, '2'], [59999999, '60']]) {

@@ -39,7 +39,7 @@ const wrong = [
   [() => sluice.keyByHeader(5), 'keyByHeader: name [ 5 ]: want an array of Unicode strings'],
   [() => sluice.headersOf({}, {}), 'headersOf: limiter {}: want a limiter'],
   [() => sluice.headersOf({ name: 'x' }, {}), 'headersOf: decision {}: want a decision'],
-  [() => sluice.expressLimit({}), 'middleware: limiter {}: want a limiter with allow()'],
+  [() => sluice.expressLimit({}), 'middleware: limiter {}: want a limiter with allow(), or a function of the request'],
   [() => sluice.expressLimit(limiter, { cost: 2 }), 'middleware: cost 2: want a function of the request'],
   [() => sluice.fastifyLimit(limiter, { key: 'ip' }), 'middleware: key "ip": want a function of the request'],
   [() => sluice.expressLimit(limiter, { trust: [] }), 'middleware: trust is not an option of the middleware'],
@@ -109,7 +109,7 @@ test('no error shows a client', async () => {
     await assert.rejects(async () => wrong(), (error) => !inspect(error, { depth: 9 }).includes('s3cret'), `${wrong}`);
   }
   assert.throws(() => sluice.expressLimit(limits.concurrency('x', { slots: 1, ttl: '1s' })), {
-    message: 'sluice: middleware: limiter Concurrency: want a limiter with allow()',
+    message: 'sluice: middleware: limiter Concurrency: want a limiter with allow(), or a function of the request',
   });
 });
 

@@ -17,7 +17,7 @@ const acl = execFileSync('go', ['run', './cmd/sluice', 'acl', '--format', 'aclfi
 const { packages, versionOf } = await import('./clients.js');
 const chosen = process.argv.length > 2 ? process.argv.slice(2) : packages;
 
-const once = ['http', 'options', 'package', 'quota', 'readme'].map((name) => `${name}.test.js`);
+const once = ['http', 'options', 'package', 'pages', 'quota', 'readme'].map((name) => `${name}.test.js`);
 let failed = !(await run('once', once));
 const rows = [];
 const waiting = [...chosen.entries()];

@@ -23,7 +23,7 @@ export function report(what, text) {
 
 export const succeeds = (promise) => promise.then(() => true, () => false);
 
-function freePort() {
+export function freePort() {
   return new Promise((resolve) => {
     const server = net.createServer().listen(0, '127.0.0.1', () => {
       const { port } = server.address();

@@ -2,12 +2,12 @@
 
 import asyncio
 from datetime import datetime, timedelta, timezone
-from typing import Optional, Tuple
+from typing import List, Optional, Tuple
 
 import redis
 import redis.asyncio
 
-from sluice_redis import Decision, Limit, Limits, Local, SlotLostError, WindowState, aio, http
+from sluice_redis import Decision, Limit, Limiter, Limits, Local, SlotLostError, WindowState, aio, http
 
 limits = Limits(redis.Redis(), prefix="sluice", timeout=timedelta(seconds=1))
 codes = limits.list_log("send-code", permits=3, window=timedelta(minutes=1))
@@ -46,3 +46,19 @@ async def app(scope: object, receive: object, send: object) -> None:
 key: http.Key = http.key_by_ip(["10.0.0.0/8"])
 http.ASGI(app, aio.Limits(redis.asyncio.Redis()).gcra("api", 5, timedelta(1)), key=key)
 http.WSGI(lambda environ, start_response: [b""], codes, key=key)
+
+
+def charges(request: http.Request) -> List[http.Charge[Limiter]]:
+    return [(codes, request.header("X-Key")), (codes, (request.peer, "a"), 2)]
+
+
+async def async_charges(request: http.Request) -> List[http.Charge[aio.Limiter]]:
+    return []
+
+
+def refuse(request: http.Request, result: http.Result) -> Optional[http.Refusal]:
+    return (429, {"Retry-After": str(result.retry_after_seconds)}, b"") if result.decisions else None
+
+
+http.WSGI(lambda environ, start: [b""], charges, count=lambda status: status >= 400, refuse=refuse, shadow=True)
+http.ASGI(app, async_charges, observe=lambda request, result: print(result.status), max_wait=timedelta(seconds=2))

@@ -28,7 +28,7 @@ class Quiet(wsgiref.simple_server.WSGIRequestHandler):
 
 
 def hello(environ, start_response):
-    start_response("200 OK", [("Content-Type", "text/plain")])
+    start_response(environ.get("HTTP_X_STATUS", "200") + " said", [("Content-Type", "text/plain")])
     return [b"hello"]
 
 
@@ -39,13 +39,15 @@ async def hello_async(scope, receive, send):
             await send({"type": message["type"] + ".complete"})
             if message["type"] == "lifespan.shutdown":
                 return
-    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/plain")]})
+    status = int(dict(scope["headers"]).get(b"x-status", 200))
+    await send({"type": "http.response.start", "status": status, "headers": [(b"content-type", b"text/plain")]})
     await send({"type": "http.response.body", "body": b"hello"})
 
 
 class Wsgi:
     def __init__(self, port, make, **options):
-        app = WSGI(hello, make(Limits(redis.Redis(port=port), timeout=timedelta(milliseconds=300))), **options)
+        limits = Limits(redis.Redis(port=port), timeout=timedelta(milliseconds=300))
+        app = options.pop("app", None) or WSGI(hello, make(limits), **options)
         self.server = wsgiref.simple_server.make_server("127.0.0.1", 0, app, handler_class=Quiet)
         self.port = self.server.server_port
         threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True).start()
@@ -94,7 +96,7 @@ def serve(request, server):
 
 def get(port, **headers):
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
-    connection.request("GET", "/", headers={name.replace("_", "-"): value for name, value in headers.items()})
+    connection.request("GET", "/", headers={name.replace("_", "-"): str(value) for name, value in headers.items()})
     response = connection.getresponse()
     body = response.read()
     connection.close()
@@ -172,7 +174,13 @@ def subjects_for(key, peer="192.0.2.1", path="/", **headers):
     asked, refusals = [], {"400": None, "500": 500}
     limits, granted = Limits(redis.Redis()), Decision(True, Limit(1, MINUTE))
     limiter = limits.list_log("x", 1, MINUTE)
-    limiter.allow_n = lambda subject, n: asked.append(subject) or granted
+
+    def allow_n(subject, n):
+        asked.append(subject)
+        yield from ()
+        return granted
+
+    limiter._core.allow_n = allow_n
     environ = {"REMOTE_ADDR": peer, "PATH_INFO": unquote_to_bytes(path).decode("latin-1")}
     environ.update({f"HTTP_{name}": b",".join(lines).decode("latin-1") for name, lines in headers.items()})
 
@@ -185,14 +193,11 @@ def subjects_for(key, peer="192.0.2.1", path="/", **headers):
     async def call():
         limiter = aio.Limits(redis.asyncio.Redis()).list_log("x", 1, MINUTE)
 
-        async def allow_n(subject, n):
-            return asked.append(subject) or granted
-
         async def send(message):
             if str(message.get("status")) in refusals:
                 asked.append(refusals[str(message["status"])])
 
-        limiter.allow_n = allow_n
+        limiter._core.allow_n = allow_n
         fields = [(name.lower().replace("_", "-").encode(), line) for name, lines in headers.items() for line in lines]
         scope = {"type": "http", "headers": fields, "client": (peer, 1) if peer else None, "raw_path": path.encode()}
         await ASGI(hello_async, limiter, key)(scope, None, send)
@@ -365,8 +370,8 @@ def test_wrong_arguments():
         (lambda: WSGI(hello, limits.budget("x", [Limit(1, MINUTE)])), ": want a limiter of sluice_redis.Limits that"),
         (lambda: WSGI(hello, limits), ": want a limiter of sluice_redis.Limits that has allow"),
         (lambda: ASGI(hello_async, for_threads), ": want a limiter of sluice_redis.aio.Limits that has allow"),
-        (lambda: WSGI(hello, for_threads, key="X-Key"), "key 'X-Key': want a function of a Request"),
-        (lambda: ASGI(hello_async, for_tasks, key=""), "key '': want a function of a Request"),
+        (lambda: WSGI(hello, for_threads, key="X-Key"), "key 'X-Key': want a function"),
+        (lambda: ASGI(hello_async, for_tasks, key=""), "key '': want a function"),
         (lambda: key_by_ip("10.0.0.0/8"), "trusted_proxies '10.0.0.0/8': want a list of prefixes"),
         (lambda: key_by_ip(None), "trusted_proxies None: want a list of prefixes"),
         (lambda: key_by_ip([10]), "trusted_proxies 10: want a prefix"),
@@ -378,10 +383,188 @@ def test_wrong_arguments():
         (lambda: key_by_header(""), "name '': want at least one character"),
         (lambda: subject_of("a", 5), "value 5: want a str"),
         (lambda: subject_of("\ud800"), "want a str that UTF-8 can hold"),
-        (lambda: WSGI(hello, for_threads, cost=1), "cost 1: want a function of a Request"),
+        (lambda: WSGI(hello, for_threads, cost=1), "cost 1: want a function"),
+        (lambda: WSGI(hello, lambda request: [], cost=len), "bad cost: want none: the charges say whom they are for"),
+        (lambda: WSGI(hello, for_threads, count=bool), "want a list of (limiter, subject, permits) that can give back"),
+        (lambda: WSGI(hello, for_threads, max_wait=5), "max_wait 5: want a timedelta of 0s to 24h"),
+        (lambda: WSGI(hello, for_threads, max_delayed=0), "max_delayed 0: want 1 or more"),
         (lambda: headers_of(for_threads, None), "x: decision None: want a Decision"),
         (lambda: headers_of("x", Decision(True, Limit(1, MINUTE))), "limiter 'x': want a limiter"),
     ):  # fmt: skip
         with pytest.raises(ArgumentError) as wrong:
             call()
         assert text in str(wrong.value)
+
+
+def plans(limits, name="api"):
+    """Charges of a request: by its plan, and of a path that is not limited none."""
+
+    def charges(request):
+        permits = {"free": 1, "team": 2}[request.header("X-Plan") or "free"]
+        who = key_by_ip()(request), "ada"
+        both = [(limits.list_log(name, permits, MINUTE), who), (limits.quota("month", 4, "month"), "ada", 2)]
+        return [] if request.header("X-Free") else [] + both[: int(request.header("X-Count") or 2)]
+
+    return charges
+
+
+def test_charges(serve, server):
+    """All or none, and the headers of all that were asked."""
+    port = serve(plans)
+    assert "ratelimit" not in get(port, X_Free="yes")[1]
+    status, headers, _ = get(port)
+    assert (status, headers["ratelimit-policy"][:16]) == (200, '"api";q=1;w=60, ')
+    assert '"month";q=4;w=' in headers["ratelimit-policy"] and '"month";r=2;t=' in headers["ratelimit"]
+    calls = [("free", 1), ("team", 1), ("team", 1)]
+    assert [get(port, X_Plan=plan, X_Count=n)[0] for plan, n in calls] == [429, 200, 429]
+    status, headers, body = get(port)
+    assert status == 429 and headers["ratelimit-policy"] == '"api";q=1;w=60' and int(headers["retry-after"]) > 50
+    assert json.loads(body)["violated-policies"] == ["api"]
+    assert server.client.exists("sluice:api:{127.0.0.1|ada}:ll1")
+
+
+def test_count(serve, server):
+    """Only failures count; what they were charged beside goes back, too."""
+    port = serve(plans, count=lambda status: status == 401)
+    assert [get(port, X_Plan="free", X_Status=s)[0] for s in ("200", "302", "401", "200")] == [200, 302, 401, 429]
+    assert Limits(server.client).quota("month", 4, "month").peek("ada").remaining == 2
+
+
+def test_refuse(serve):
+    def refuse(request, result):
+        if request.path == "/":
+            return 420, {"Content-Type": "text/plain"}, f"in {result.retry_after_seconds} s".encode()
+
+    port = serve(lambda limits: limits.list_log("own", 1, MINUTE), refuse=refuse)
+    get(port)
+    status, headers, body = get(port)
+    assert (status, body, headers["content-type"]) == (420, b"in 60 s", "text/plain") and headers["retry-after"] == "60"
+    port = serve(lambda limits: limits.list_log("own", 0, MINUTE), refuse=lambda request, result: None)
+    assert get(port)[1]["content-type"] == "application/problem+json"
+
+
+def test_shadow_and_observe(serve, server):
+    results = []
+
+    def note(request, result):
+        results.append((result.status, [(n, d.remaining) for n, d in result.decisions], result.retry_after_seconds))
+
+    port = serve(lambda limits: limits.list_log("s", 1, MINUTE), shadow=True, observe=note, max_wait=HOUR)
+    assert [get(port)[0], get(port)[0], "ratelimit" in get(port)[1]] == [200, 200, False]
+    server.freeze()
+    try:
+        assert get(port)[0] == 200
+    finally:
+        server.thaw()
+    assert results == [(0, [("s", 0)], 0), (429, [("s", 0)], 60), (429, [("s", 0)], 60), (503, [], 0)]
+
+
+def test_wrong_charges():
+    """A plan that is not known is not unlimited."""
+    limits = Limits(redis.Redis(port=1))
+    smooth = limits.gcra("x", 1, MINUTE)
+    for charges, options, text in (
+        (None, {}, "charges None: want a list of (limiter, subject, permits)"),
+        ([None], {}, "charges None: want a list of (limiter, subject, permits)"),
+        ([smooth], {}, "charges sluice_redis._sync.GCRA: want a list of (limiter, subject, permits)"),
+        ([(smooth, "a", -1)], {}, "x: cost -1: want 0 or more"),
+        ([(smooth, "a")], {"count": bool}, "(limiter, subject, permits) that can give back, for count"),
+        ([(smooth, "a"), (smooth, "b")], {}, "all: limiter sluice_redis._sync.GCRA: want one that can give back"),
+    ):
+        with pytest.raises(ArgumentError) as wrong:
+            WSGI(hello, lambda request: charges, **options)({}, None)
+        assert text in str(wrong.value)
+    said = []
+    WSGI(hello, lambda request: [(smooth, "")])({}, lambda status, headers: said.append(status))
+    assert said == ["400 Bad Request"]
+
+
+SHORT = timedelta(milliseconds=200)
+
+
+@pytest.mark.parametrize("make", [
+    lambda limits: limits.list_log("w", 1, SHORT),
+    lambda limits: limits.slice_ring("w", [Limit(1, SHORT)]),
+    lambda limits: lambda request: [(limits.list_log("w", 1, SHORT), "a"), (limits.list_log("v", 1, SHORT), "a")],
+])  # fmt: skip
+def test_max_wait(serve, make):
+    """A request is held until its permit comes, if that is in time: a booking, or asking again."""
+    results = []
+    port = serve(make, max_wait=MINUTE, observe=lambda request, result: results.append(result))
+    assert [get(port)[0] for _ in range(3)] == [200, 200, 200] and not any(result.status for result in results)
+    for result in results[1:]:
+        assert result.decisions[0][1].now - results[0].decisions[0][1].now + result.decisions[0][1].wait >= SHORT
+
+
+def test_wait_too_long(serve):
+    port = serve(lambda limits: limits.list_log("w", 1, HOUR), max_wait=SHORT)
+    assert [get(port)[0], get(port)[0]] == [200, 429]
+
+
+def test_who_leaves_gives_back(server):
+    """And at most max_delayed requests are held."""
+
+    async def work():
+        limits = aio.Limits(redis.asyncio.Redis(port=server.port))
+        limiter, events, sent = limits.list_log("w", 1, MINUTE), asyncio.Queue(), []
+        app = ASGI(hello_async, limiter, key=lambda request: "ada", max_wait=HOUR, max_delayed=1)
+
+        async def send(message):
+            sent.append(message.get("status"))
+
+        call = lambda receive: app({"type": "http", "headers": [], "path": "/"}, receive, send)
+        await call(asyncio.Queue().get)
+        held = asyncio.ensure_future(call(events.get))
+        while (await limiter.peek("ada")).reset_after <= MINUTE:
+            await asyncio.sleep(0.01)
+        await call(asyncio.Queue().get)
+        assert sent == [200, None, 429, None] and not held.done()
+        events.put_nowait({"type": "http.request"})
+        events.put_nowait({"type": "http.disconnect"})
+        await held
+        assert await limits.flush() and (await limiter.peek("ada")).reset_after <= MINUTE and sent[4:] == []
+        await limits.close()
+
+    asyncio.run(work())
+
+
+def test_body_of_a_held_request(server):
+    """The application reads what the middleware has read before."""
+
+    async def work():
+        limits, parts = aio.Limits(redis.asyncio.Redis(port=server.port)), [b"a", b"b", b"c"]
+        read = []
+
+        async def receive():
+            part = parts.pop(0)
+            return {"type": "http.request", "body": part, "more_body": bool(parts)}
+
+        async def app(scope, receive, send):
+            while not read or read[-1]["more_body"]:
+                read.append(await receive())
+
+        scope = {"type": "http", "headers": [], "path": "/", "client": ("192.0.2.1", 1)}
+        await ASGI(app, limits.list_log("w", 1, MINUTE), max_wait=MINUTE)(scope, receive, None)
+        assert [message["body"] for message in read] == [b"a", b"b", b"c"]
+        await limits.close()
+
+    asyncio.run(work())
+
+
+def test_async_charges(server):
+    async def work():
+        limits, sent = aio.Limits(redis.asyncio.Redis(port=server.port)), []
+
+        async def charges(request):
+            await asyncio.sleep(0)
+            return [(limits.list_log("w", 1, MINUTE), "ada")]
+
+        async def send(message):
+            sent.append(message.get("status"))
+
+        for _ in range(2):
+            await ASGI(hello_async, charges)({"type": "http", "headers": [], "path": "/"}, None, send)
+        assert sent == [200, None, 429, None]
+        await limits.close()
+
+    asyncio.run(work())

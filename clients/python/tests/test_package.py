@@ -63,6 +63,6 @@ def test_types(tmp_path):
     text = Path(__file__).with_name("sample.py").read_text()
     assert mypy(tmp_path, text).startswith("Success")
     wrong = 'codes.allow(7)\ncodes.allow("ada").grantd\nlimits.gcra("x", permits=1.5, window=timedelta(1))\n'
-    wrong += 'limits.quota("x", 1, "hour")\n'
+    wrong += 'limits.quota("x", 1, "hour")\nhttp.ASGI(app, charges)\nhttp.WSGI(app, codes, shaddow=True)\n'
     found = mypy(tmp_path, text + wrong)
-    assert found.count("error:") == 4 and '"grantd"' in found, found
+    assert found.count("error:") == 6 and '"grantd"' in found, found

@@ -24,7 +24,7 @@ def test_python_blocks(server):
         with contextlib.redirect_stdout(printed):
             exec(compile(code.replace("Redis()", f"Redis(port={server.port})"), "README.md", "exec"), names)
         assert printed.getvalue().splitlines() == wanted
-    environ = {"REMOTE_ADDR": "192.0.2.7", "PATH_INFO": "/", "example.customer": "acme"}
+    environ = {"REMOTE_ADDR": "192.0.2.7", "PATH_INFO": "/", "example.customer": "acme", "example.plan": "free"}
     assert names["application"](environ, lambda *args: None) == [b"hello"]
 
 

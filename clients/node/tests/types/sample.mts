@@ -3,7 +3,7 @@ import express from 'express';
 import Fastify from 'fastify';
 import {
   Limits, keyByIP, expressLimit, fastifyLimit, headersOf, subjectOf, OutcomeUnknownError, SluiceError,
-  type Decision, type Part, type Slot,
+  type Charges, type Decision, type Part, type Result, type Slot,
 } from 'sluice-redis';
 
 const limits = new Limits({}, { prefix: 'app', preloaded: true, timeout: '50ms', onFailure: { local: 0.5 } });
@@ -35,6 +35,11 @@ const middleware = expressLimit(log, { key: keyByIP({ trustedProxies: ['unix'] }
 express().get('/', middleware, (request, response) => void response.send(request.path));
 const hook = fastifyLimit(ring, { key: () => ['a', undefined] });
 Fastify().get('/', { onRequest: hook }, async () => 'found');
+const byPlan: Charges = async (request) => request.free ? [] : [[log, 'ada'], [month, [request.ip, 'ada'], 2]];
+const refuse = (request: any, response: any, result: Result) => response.status(result.status).send('later');
+const observe = (request: unknown, { decisions }: Result) => console.log(decisions.map(({ limiter }) => limiter));
+expressLimit(byPlan, { count: (status) => status === 401, refuse, observe, maxWait: '2s', maxDelayed: 5 });
+fastifyLimit((request) => [[log, keyByIP()(request)]], { shadow: true });
 const headers: Record<string, string> = headersOf(ring, decision);
 const error: SluiceError = new OutcomeUnknownError('lost');
 console.log(wait, cancelled, returned, slices, left, parts, middleware, hook, headers, error, subjectOf('a', 'b'));
@@ -55,5 +60,9 @@ limits.gcra('x', { permits: 1, window: '1m' }).giveBack('ada', decision);
 limits.all([[limits.gcra('x', { permits: 1, window: '1m' }), 'ada']]);
 // @ts-expect-error a quota has no hours
 limits.quota('x', { permits: 1, period: 'hour' });
+// @ts-expect-error no such option
+expressLimit(log, { skip: () => true });
+// @ts-expect-error charges are a list
+expressLimit(() => [log, 'ada']);
 // @ts-expect-error a decision is read-only
 decision.granted = true;

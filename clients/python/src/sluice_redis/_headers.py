@@ -3,15 +3,16 @@
 import json
 import sys
 from datetime import timedelta
-from typing import Any, List, NamedTuple, Tuple
+from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
 
-from ._errors import ArgumentError, ExceedsLimitError, SluiceError, shown
+from ._errors import ArgumentError, shown
 from ._factory import LimiterFace
-from ._log import warn
 from ._types import NEVER, SECOND_US, Decision, Limit, WindowState, micros, span
 
 Headers = List[Tuple[str, str]]
 """Names and values."""
+Named = Sequence[Tuple[str, Decision]]
+"""Decisions by the names of their limiters."""
 _TYPES = "https://iana.org/assignments/http-problem-types#"
 _UNSHOWN = 10_000  # microseconds that a permit counts longer than its window without a word: a second has w=1
 
@@ -24,6 +25,22 @@ def headers_of(limiter: LimiterFace[Any], decision: Decision) -> Headers:
         raise ArgumentError("headers_of", "limiter", shown(limiter), "a limiter")
     if not isinstance(decision, Decision):
         raise ArgumentError(name, "decision", shown(decision), "a Decision")
+    return headers_of_all([(name, decision)])
+
+
+def headers_of_all(decisions: Named) -> Headers:
+    """The headers of decisions about one request, by the names of their limiters."""
+    found: Dict[str, List[str]] = {}
+    for name, decision in decisions:
+        for header, value in _fields(name, decision):
+            found.setdefault(header, []).append(value)
+    return [
+        (header, max(values, key=int) if header == "Retry-After" else ", ".join(values))
+        for header, values in found.items()
+    ]
+
+
+def _fields(name: str, decision: Decision) -> Headers:
     policies, limits = [], []
     for policy, state in _windows(name, decision):
         item = f'"{policy}"'
@@ -68,47 +85,30 @@ def _seconds(us: int) -> int:
     return -(-us // SECOND_US)
 
 
-class _Answer(NamedTuple):
+class Answer(NamedTuple):
     """What the middleware adds to a response, or answers itself: then it has a status."""
 
     headers: Headers
     status: str = ""
     body: bytes = b""
+    charged: Sequence[Tuple[Any, str, Decision]] = ()  # limiters, subjects
 
 
-def _refuse(status: str, problem: str, title: str, headers: Headers, **more: object) -> _Answer:
-    body = json.dumps({"type": problem, "title": title, "status": int(status[:3]), **more}).encode()
-    kind = [("Content-Type", "application/problem+json"), ("Content-Length", str(len(body)))]
-    return _Answer([*headers, *kind], status, body)
+_PROBLEMS = {
+    400: ("about:blank", "The request does not say whom it is counted for"),
+    429: (_TYPES + "quota-exceeded", "Request cannot be satisfied as assigned quota has been exceeded"),
+    500: ("about:blank", "The server does not know who calls it"),
+    503: (
+        _TYPES + "temporary-reduced-capacity",
+        "Request cannot be satisfied due to temporary server capacity constraints",
+    ),
+}
 
 
-def _no_key() -> _Answer:
-    return _refuse("400 Bad Request", "about:blank", "The request does not say whom it is counted for", [])
-
-
-def _undecided(headers: Headers) -> _Answer:
-    title = "Request cannot be satisfied due to temporary server capacity constraints"
-    return _refuse("503 Service Unavailable", _TYPES + "temporary-reduced-capacity", title, headers)
-
-
-def _failed(name: str, error: SluiceError) -> _Answer:
-    if isinstance(error, ExceedsLimitError):
-        return _denied([])  # its cost is above the limit: it never fits
-    if isinstance(error, ArgumentError):
-        raise error
-    warn(name, "no decision", error)
-    return _undecided([])
-
-
-def _answer(limiter: LimiterFace[Any], decision: Decision) -> _Answer:
-    headers = headers_of(limiter, decision)
-    if decision.granted:
-        return _Answer(headers)
-    if decision.degraded and not decision.wait:
-        return _undecided(headers)
-    return _denied(headers, **{"violated-policies": _violated(limiter.name, decision)})
-
-
-def _denied(headers: Headers, **more: object) -> _Answer:
-    title = "Request cannot be satisfied as assigned quota has been exceeded"
-    return _refuse("429 Too Many Requests", _TYPES + "quota-exceeded", title, headers, **more)
+def problem(status: int, decisions: Named) -> Tuple[int, Dict[str, str], bytes]:
+    """The answer to a request that is refused: status, headers and body."""
+    kind, title = _PROBLEMS[status]
+    violated = [policy for name, decision in decisions for policy in _violated(name, decision)]
+    more = {"violated-policies": violated} if violated and status == 429 else {}
+    body = json.dumps({"type": kind, "title": title, "status": status, **more}).encode()
+    return status, {"Content-Type": "application/problem+json"}, body

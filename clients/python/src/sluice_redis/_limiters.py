@@ -244,19 +244,11 @@ class Limiter:
     def wait(self, subject: str, n: int = 1, max_wait: Optional[timedelta] = None) -> Steps[Decision]:
         """Returns when n permits may be used. Use it in workers that would rather be late than refused.
 
-<<<<<<< HEAD
-        It books the permits with one round trip and sleeps until they are due, in the order of asking across all
-        processes (slice_ring and quota, which cannot book, sleep and ask again). If that would take longer than
-        max_wait (up to 366 days) it raises WaitError at once, and nothing is booked. With max_wait it goes on through
-        an outage of Redis. If it is interrupted (KeyboardInterrupt, a cancelled task), it gives the booking back in the
-        background where it can.
-=======
         It books the permits with one round trip and sleeps until they are due. Permits are booked in the order in which
-        calls reach Redis, across all processes (slice_ring, which cannot book, sleeps and asks again). If that would
-        take longer than max_wait (up to 366 days) it raises WaitError at once, and nothing is booked. With max_wait it
+        calls reach Redis, across all processes (slice_ring and quota, which cannot book, sleep and ask again). If that
+        would take longer than max_wait (up to 366 days) it raises WaitError at once, and nothing is booked. With max_wait it
         goes on through an outage of Redis. If it is interrupted (KeyboardInterrupt, a cancelled task), it gives the
         booking back in the background where it can.
->>>>>>> h-rim2
         """
         bound = math.inf if max_wait is None else check_duration(self.name, "max_wait", max_wait, 0, 366 * DAY_US) / 1e6
         return (yield from _Wait(self, subject, n, bound).run())
@@ -284,7 +276,7 @@ class _Wait:
             if not isinstance(error, Exception):  # interrupted
                 self.may_have_booked()
             if self.unused and self.limiter.return_name:
-                self.limiter.setup.later(_give_back_later(self.limiter, self.subject, self.unused, self.n))
+                self.limiter.setup.later(give_back_later(self.limiter, self.subject, self.unused, self.n))
             raise
 
     def may_have_booked(self) -> None:
@@ -327,7 +319,7 @@ class _Wait:
         return WaitError(f"{self.limiter.name}: wait(n={self.n}) of {took} would exceed max_wait {bound}")
 
 
-def _give_back(limiter: Limiter, subject: str, decision: Decision, n: Optional[int]) -> Steps[int]:
+def give_back(limiter: Limiter, subject: str, decision: Decision, n: Optional[int]) -> Steps[int]:
     """Gives back n of the permits that the decision granted."""
     if not isinstance(decision, Decision):
         raise ArgumentError(limiter.name, "decision", shown(decision), "a Decision of this limiter")
@@ -351,12 +343,12 @@ def _give_back(limiter: Limiter, subject: str, decision: Decision, n: Optional[i
     return (yield from limiter.setup.caller.call(script, keys, words, limiter.timeout, whole, id=id))[0]
 
 
-def _give_back_later(limiter: Limiter, subject: str, decision: Decision, n: int) -> Steps[None]:
+def give_back_later(limiter: Limiter, subject: str, decision: Decision, n: int) -> Steps[None]:
     """Gives back what nobody will use. It tries again where that cannot give back more than was granted."""
     for attempt in range(5):
         yield Sleep(0.25 * (2**attempt - 1))
         try:
-            returned = yield from _give_back(limiter, subject, decision, n)
+            returned = yield from give_back(limiter, subject, decision, n)
             if returned or decision.key:  # without a key the command may still be on its way
                 return
         except OutcomeUnknownError:
@@ -376,7 +368,7 @@ class Returner(Limiter):
         That is 0 if Redis did not grant them, or has removed them already. Do not give back the same permits twice. It
         is sent once: after an OutcomeUnknownError do not repeat it (the return of a whole zset_log id may be repeated).
         """
-        return (yield from _give_back(self, subject, decision, n))
+        return (yield from give_back(self, subject, decision, n))
 
 
 class Reserver(Limiter):
@@ -415,7 +407,7 @@ class Reservation:
             return
         self.cancelled = True
         try:
-            yield from _give_back(self.limiter, self.subject, self.decision, self.n)
+            yield from give_back(self.limiter, self.subject, self.decision, self.n)
         except SluiceError as error:
             self.cancelled = not helps(error, self.limiter.has_ids)
             raise
@@ -425,7 +417,20 @@ Part = Union[Tuple[Any, str], Tuple[Any, str, int]]
 
 
 def all_of(setup: Setup, parts: Sequence[Part]) -> Steps[Decision]:
-    """Asks in order, until one denies. What was granted, or may have been, is given back if not all of it is used."""
+    """ask_all, as one decision. What was granted, or may have been, is given back if not all of it is used."""
+    granted = [decision for _, decision in (yield from ask_all(setup, parts))]
+    if not granted[-1].granted:
+        return granted[-1]
+    tightest = min(granted, key=lambda decision: decision.remaining)
+    degraded = [decision for decision in granted if decision.degraded] or [tightest]
+    return replace(
+        tightest, permits=0, key="", rings=(), id="", parts=tuple(granted), degraded=degraded[0].degraded,
+        cause=degraded[0].cause,
+    )  # fmt: skip
+
+
+def ask_all(setup: Setup, parts: Sequence[Part]) -> Steps[List[Tuple[str, Decision]]]:
+    """Asks in order, until one denies: that one is the last. Decisions are by the names of their limiters."""
     check_list("", "parts", parts, "(limiter, subject, n)")
     if not parts:
         raise ArgumentError("", "parts", "[]", "at least one (limiter, subject, n)")
@@ -437,17 +442,12 @@ def all_of(setup: Setup, parts: Sequence[Part]) -> Steps[Decision]:
             granted[-1] = yield from limiter._ask("all", subject, n, id=id)
             if not granted[-1].granted:
                 _undo(asked, granted[:-1])
-                return granted[-1]
+                break
     except BaseException as error:
         unknown = isinstance(error, OutcomeUnknownError) or not isinstance(error, Exception)
         _undo(asked, granted if unknown and granted[-1].id else granted[:-1])
         raise
-    tightest = min(granted, key=lambda decision: decision.remaining)
-    degraded = [decision for decision in granted if decision.degraded] or [tightest]
-    return replace(
-        tightest, permits=0, key="", rings=(), id="", parts=tuple(granted), degraded=degraded[0].degraded,
-        cause=degraded[0].cause,
-    )  # fmt: skip
+    return [(limiter.name, decision) for (limiter, _, _), decision in zip(asked, granted)]
 
 
 def _checked(setup: Setup, parts: Sequence[Part]) -> List[Tuple[Limiter, str, int]]:
@@ -474,7 +474,7 @@ def _checked(setup: Setup, parts: Sequence[Part]) -> List[Tuple[Limiter, str, in
 def _undo(asked: Sequence[Tuple[Limiter, str, int]], granted: Sequence[Decision]) -> None:
     for (limiter, subject, n), decision in zip(asked, granted):
         if decision.key or decision.id:
-            limiter.setup.later(_give_back_later(limiter, subject, decision, n))
+            limiter.setup.later(give_back_later(limiter, subject, decision, n))
 
 
 class ListLog(Reserver, Returner):

@@ -7,61 +7,116 @@ draft-ietf-httpapi-ratelimit-headers-11. While Redis does not decide, the limite
 "deny" the status is 503. Bodies of refusals are application/problem+json (RFC 9457).
 """
 
+import asyncio
 import functools
+import inspect
 import json
-from typing import Any, Awaitable, Callable, Iterable, List, Optional, Tuple, Type, Union
+import threading
+from collections import deque
+from datetime import timedelta
+from http.client import responses
+from typing import (
+    Any, Awaitable, Callable, Coroutine, Deque, Generic, Iterable, List, Mapping, Optional, Sequence, Tuple, Type,
+    TypeVar, Union,
+)  # fmt: skip
 from urllib.parse import unquote_to_bytes
 
 from . import _sync, aio
-from ._errors import ArgumentError, SluiceError, shown
-from ._headers import Headers, _Answer, _answer, _failed, _no_key, _refuse, headers_of
+from ._admission import Asked, NoKey, Result, asked, given_back, held, result_of
+from ._errors import ArgumentError, ExceedsLimitError, SluiceError, shown
+from ._headers import Answer, Headers, headers_of, headers_of_all, problem
 from ._keys import Cost, Key, NoPeer, Request, _text, key_by_header, key_by_ip, subject_of
 from ._log import warn
-from ._types import is_text
+from ._types import DAY_US, check_duration, check_int
 
 __all__ = [
-    "ASGI", "WSGI", "Cost", "Headers", "Key", "Request", "fastapi_limit", "headers_of", "key_by_header", "key_by_ip",
-    "subject_of",
+    "ASGI", "WSGI", "Charge", "Charges", "Cost", "Headers", "Key", "Refusal", "Request", "Result", "fastapi_limit",
+    "headers_of", "key_by_header", "key_by_ip", "subject_of",
 ]  # fmt: skip
 
+L = TypeVar("L", _sync.Limiter, aio.Limiter)
+Values = Union[str, Sequence[str]]
+Charge = Union[Tuple[L, Values], Tuple[L, Values, int]]
+"""A limiter, whom it counts for (what a Key returns), and the permits: 1 if they are left out."""
+Charges = Callable[[Request], Union[Sequence[Charge[L]], Awaitable[Sequence[Charge[L]]]]]
+"""Says what a request is charged: nothing if it is not limited, or several limiters of one Limits, all or none. With
+ASGI it may be async."""
+Refusal = Tuple[int, Mapping[str, str], bytes]
+"""An answer of your own: status, headers and body."""
 
-class _Middleware:
-    """What both kinds have: app is what they are around, limiter decides, key says whom a request is counted for (by
-    default the address of the connection), and cost how many permits it takes (by default 1)."""
+
+class _Middleware(Generic[L]):
+    """What both kinds have. app is what they are around.
+
+    limiter decides about all requests: key says whom one is counted for (by default the address of the connection), and
+    cost how many permits it takes (by default 1). Or limiter is a function from the request to its charges.
+
+    count says by the status of the response whether the request counts, as `lambda status: status == 401`: it is
+    charged before, and given back when a response begins that does not count. refuse answers refusals in its own way;
+    for None the package does. With shadow every request goes on, and no headers are added. observe is told of each
+    decision, for logs and metrics. With max_wait (up to a day) a request is held until its permits come, if that is in
+    time; at most max_delayed are held, and more are refused at once."""
 
     _kind: str
     _module: str
     _wanted: Type[Any]
 
-    def __init__(self, app: Any, limiter: Any, key: Optional[Key] = None, cost: Optional[Cost] = None) -> None:
+    def __init__(
+        self, app: Any, limiter: Union[L, Charges[L]], key: Optional[Key] = None, cost: Optional[Cost] = None, *,
+        count: Optional[Callable[[int], bool]] = None,
+        refuse: Optional[Callable[[Request, Result], Optional[Refusal]]] = None, shadow: bool = False,
+        observe: Optional[Callable[[Request, Result], object]] = None, max_wait: timedelta = timedelta(),
+        max_delayed: int = 1000,
+    ) -> None:
         if not callable(app):
             raise ArgumentError("", "app", shown(app), self._kind)
-        if not isinstance(limiter, self._wanted):
-            raise ArgumentError("", "limiter", shown(limiter), f"a limiter of {self._module}.Limits that has allow")
-        for name, function in (("key", key), ("cost", cost)):
+        functions = {"key": key, "cost": cost, "count": count, "refuse": refuse, "observe": observe}
+        for name, function in functions.items():
             if function is not None and not callable(function):
-                raise ArgumentError("", name, shown(function), "a function of a Request")
-        self.app, self.limiter, self.key, self.cost = app, limiter, key or key_by_ip(), cost or (lambda request: 1)
+                raise ArgumentError("", name, shown(function), "a function")
+        self.app, self.count, self.refuse, self.observe, self.shadow = app, count, refuse, observe, shadow
+        self.max_wait = check_duration("", "max_wait", max_wait, 0, DAY_US) / 1e6 if not shadow else 0
+        self.places = threading.Semaphore(check_int("", "max_delayed", max_delayed, 1))
+        self.name, self.charges = getattr(limiter, "name", "middleware"), self._charges(limiter, key, cost)
 
-    def _question(self, request: Request) -> Union[_Answer, Tuple[str, int]]:
-        """The subject and the cost, or the answer to a request that is not counted."""
-        cost = self.cost(request)
-        try:
-            subject = self._subject_of(request) if cost else ""
-        except NoPeer as error:
-            warn(self.limiter.name, "no decision", error)
-            return _refuse("500 Internal Server Error", "about:blank", "The server does not know who calls it", [])
-        return (subject, cost) if subject else _no_key() if cost else _Answer([])
+    def _charges(self, limiter: Any, key: Optional[Key], cost: Optional[Cost]) -> Callable[[Request], Any]:
+        if isinstance(limiter, self._wanted):
+            self._asked([(limiter, "any")])
+            by, costs = key or key_by_ip(), cost or (lambda request: 1)
+            return lambda request: [(limiter, by(request), n) for n in [costs(request)] if n]
+        if not callable(limiter):
+            want = f"a limiter of {self._module}.Limits that has allow, or a function of a Request"
+            raise ArgumentError("", "limiter", shown(limiter), want)
+        if key or cost:
+            want = "none: the charges say whom they are for, and how many permits"
+            raise ArgumentError("", "key" if key else "cost", "", want)
+        return limiter  # type: ignore[no-any-return]
 
-    def _subject_of(self, request: Request) -> str:
-        found: Any = self.key(request)
-        values = found if isinstance(found, (list, tuple)) else [found]
-        return subject_of(*values) if values and all(value and is_text(value) for value in values) else ""
+    def _asked(self, charges: Any) -> List[Asked]:
+        return asked(charges, self._wanted, self.count is not None)
+
+    def _answer(
+        self, request: Request, parts: Sequence[Asked], decisions: Any = (), error: Optional[SluiceError] = None
+    ) -> Answer:
+        if isinstance(error, ArgumentError) and not isinstance(error, (NoPeer, NoKey, ExceedsLimitError)):
+            raise error
+        result = result_of(decisions, error)
+        if error and result.status >= 500:
+            warn(self.name, "no decision", error)
+        if self.observe:
+            self.observe(request, result)
+        charged = [] if result.status else [(face, subject, d) for (face, subject, _), (_, d) in zip(parts, decisions)]
+        headers = [] if self.shadow else headers_of_all(result.decisions)
+        if self.shadow or not result.status:
+            return Answer(headers, charged=charged)
+        own = self.refuse(request, result) if self.refuse else None
+        refusal: Refusal = own or problem(result.status, result.decisions)
+        headers += [("Content-Length", str(len(refusal[2]))), *refusal[1].items()]
+        return Answer(headers, f"{refusal[0]} {responses.get(refusal[0], 'Refused')}", refusal[2])
 
 
-class WSGI(_Middleware):
-    """WSGI middleware around app. limiter is one of sluice_redis.Limits. key says whom a request is counted for, by
-    default the address of the connection; cost says how many permits it takes, by default 1."""
+class WSGI(_Middleware[_sync.Limiter]):
+    __doc__ = f"""WSGI middleware around app. limiter is one of sluice_redis.Limits. {_Middleware.__doc__}"""
 
     _kind, _module, _wanted = "a WSGI application", "sluice_redis", _sync.Limiter
 
@@ -75,25 +130,31 @@ class WSGI(_Middleware):
         if answer.status:
             start_response(answer.status, answer.headers)
             return [] if environ.get("REQUEST_METHOD") == "HEAD" else [answer.body]
+        charged = answer.charged
 
         def start(status: str, headers: Headers, *more: Any) -> Any:
+            nonlocal charged
+            if charged and self.count and not self.count(int(status[:3])):
+                charged = charged[0][0]._driver.drive(given_back(charged))
             return start_response(status, [*headers, *answer.headers], *more)
 
         return self.app(environ, start)  # type: ignore[no-any-return]
 
-    def _decide(self, request: Request) -> _Answer:
-        question = self._question(request)
-        if isinstance(question, _Answer):
-            return question
+    def _decide(self, request: Request) -> Answer:
+        parts: List[Asked] = []
         try:
-            return _answer(self.limiter, self.limiter.allow_n(*question))
+            parts = self._asked(self.charges(request))
+            if not parts:
+                return Answer([])
+            decisions = parts[0][0]._driver.drive(held(parts, self.max_wait, self.places))
         except SluiceError as error:
-            return _failed(self.limiter.name, error)
+            return self._answer(request, parts, (), error)
+        return self._answer(request, parts, decisions)
 
 
-class ASGI(_Middleware):
-    """ASGI middleware around app, for HTTP requests (WebSockets are passed on). limiter is one of
-    sluice_redis.aio.Limits; key and cost are as of WSGI. With Starlette: app.add_middleware(ASGI, limiter=limiter)."""
+class ASGI(_Middleware[aio.Limiter]):
+    __doc__ = f"""ASGI middleware around app, for HTTP requests (WebSockets are passed on). limiter is one of
+    sluice_redis.aio.Limits. With Starlette: app.add_middleware(ASGI, limiter=limiter). {_Middleware.__doc__}"""
 
     _kind, _module, _wanted = "an ASGI application", "sluice_redis.aio", aio.Limiter
 
@@ -101,36 +162,81 @@ class ASGI(_Middleware):
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        answer = await self._decide(scope)
+        watch = _Watch(receive)
+        answer = await (watch.until_left(self._decide(scope)) if self.max_wait else self._decide(scope))
+        if answer is None:
+            return
         added = [(name.lower().encode(), value.encode("latin-1")) for name, value in answer.headers]
         if answer.status:
             await send({"type": "http.response.start", "status": int(answer.status[:3]), "headers": added})
             body = b"" if scope.get("method") == "HEAD" else answer.body
             return await send({"type": "http.response.body", "body": body})
+        charged = answer.charged
 
         async def send_on(message: Any) -> None:
+            nonlocal charged
             if message["type"] == "http.response.start":
+                if charged and self.count and not self.count(message["status"]):
+                    charged = await charged[0][0]._driver.drive(given_back(charged))
                 message = {**message, "headers": [*message.get("headers", ()), *added]}
             await send(message)
 
-        await self.app(scope, receive, send_on)
+        await self.app(scope, watch.receive, send_on)
 
-    async def _decide(self, scope: Any) -> _Answer:
+    async def _decide(self, scope: Any) -> Answer:
         def raw(name: str) -> List[bytes]:
             return [value for field, value in scope["headers"] if field == name.lower().encode()]
 
         raw_path = scope.get("raw_path")
         path = unquote_to_bytes(raw_path.partition(b"?")[0]) if raw_path else scope.get("path", "").encode()
-        question = self._question(Request((scope.get("client") or [""])[0] or "", raw, _text(path), scope))
-        if isinstance(question, _Answer):
-            return question
+        request = Request((scope.get("client") or [""])[0] or "", raw, _text(path), scope)
+        parts: List[Asked] = []
         try:
-            return _answer(self.limiter, await self.limiter.allow_n(*question))
+            charges = self.charges(request)
+            parts = self._asked(await charges if inspect.isawaitable(charges) else charges)
+            if not parts:
+                return Answer([])
+            decisions = await parts[0][0]._driver.drive(held(parts, self.max_wait, self.places))
         except SluiceError as error:
-            return _failed(self.limiter.name, error)
+            return self._answer(request, parts, (), error)
+        return self._answer(request, parts, decisions)
 
 
-def fastapi_limit(limiter: aio.Limiter, key: Optional[Key] = None, cost: Optional[Cost] = None) -> Callable[..., Any]:
+class _Watch:
+    """Notices that the client leaves while its request is held. What that reads of the request is for the application:
+    its body up to a first part after which there is more."""
+
+    def __init__(self, receive: Callable[[], Awaitable[Any]]) -> None:
+        self.next = receive
+        self.read: Deque[Any] = deque()
+
+    async def receive(self) -> Any:
+        return self.read.popleft() if self.read else await self.next()
+
+    async def until_left(self, deciding: Coroutine[Any, Any, Answer]) -> Optional[Answer]:
+        """The answer; None if the client has left before."""
+        answer, left = asyncio.ensure_future(deciding), asyncio.ensure_future(self._left())
+        try:
+            await asyncio.wait({answer, left}, return_when=asyncio.FIRST_COMPLETED)
+            return None if left.done() and left.result() and not answer.done() else await answer
+        finally:
+            answer.cancel()
+            left.cancel()
+            await asyncio.wait({answer, left})
+
+    async def _left(self) -> bool:
+        while not self.read or not self.read[-1].get("more_body"):
+            self.read.append(await self.next())
+            if self.read[-1]["type"] == "http.disconnect":
+                return True
+        return False
+
+
+def fastapi_limit(
+    limiter: Union[aio.Limiter, Charges[aio.Limiter]], key: Optional[Key] = None, cost: Optional[Cost] = None, *,
+    shadow: bool = False, observe: Optional[Callable[[Request, Result], object]] = None,
+    max_wait: timedelta = timedelta(), max_delayed: int = 1000,
+) -> Callable[..., Any]:
     """A FastAPI dependency that limits one route: `@app.post("/login", dependencies=[Depends(fastapi_limit(login))])`;
     of a WebSocket route the handshake. A refusal is an HTTPException, so an application that handles those sees it; its
     detail is the body of the middleware. It adds no headers to a Response that a route returns itself: there a grant
@@ -140,7 +246,10 @@ def fastapi_limit(limiter: aio.Limiter, key: Optional[Key] = None, cost: Optiona
     from starlette.exceptions import HTTPException as Handled
     from starlette.requests import HTTPConnection
 
-    middleware, (refused, refuse) = ASGI(fastapi_limit, limiter, key, cost), _fastapi_refusal()
+    middleware = ASGI(
+        fastapi_limit, limiter, key, cost, shadow=shadow, observe=observe, max_wait=max_wait, max_delayed=max_delayed
+    )
+    refused, refuse = _fastapi_refusal()
 
     async def limit(connection: HTTPConnection, response: Response) -> None:
         answer = await middleware._decide(connection.scope)
