@@ -17,7 +17,7 @@ const NAMES = {
 export const languages = (lane, call) => {
   if (!call.keys.length) return []; // nothing was sent
   const isOurs = OURS.includes(lane.id) && !call.second && !isTheirs(call);
-  return isOurs ? ['redis-cli', 'Go', 'Python', 'Node'] : ['redis-cli'];
+  return isOurs && lane.id !== 'quota' ? ['redis-cli', 'Go', 'Python', 'Node'] : ['redis-cli'];
 };
 
 /** Loaders renew and report by themselves. */

@@ -234,7 +234,7 @@ func (s *Scenario) promises(k *limiter) (promises []*promise) {
 	}
 	for _, limit := range s.limitsOf(k) {
 		p := &promise{Limit: limit, more: limit.Permits, lasts: never}
-		if !k.severalWindows() { // which book nothing
+		if k.books() {
 			p.ahead = s.Ahead
 		}
 		switch k.id {
@@ -246,11 +246,15 @@ func (s *Scenario) promises(k *limiter) (promises []*promise) {
 		case "ahead":
 			p.Permits += p.Permits * s.Error / 100
 			p.more = p.Permits
-		case "tutorial_bucket":
+		case "quota", "tutorial_bucket":
 			p.Permits *= 2
 		}
 		if strings.Contains(k.source, `"TIME"`) { // by the server's clock
-			p.steps = s.costlySteps(limit.Window)
+			window := limit.Window
+			if k.id == "quota" {
+				window = 0 // further back than 60 s is a period before
+			}
+			p.steps = s.costlySteps(window)
 		}
 		promises = append(promises, p)
 	}

@@ -113,6 +113,7 @@ func (l *lane) words(a arrival, c call) (keys, args []string) {
 	r := request{
 		name: "play", subject: s.subject(a.client), limits: s.Limits, burst: s.Burst, permits: a.permits,
 		maxWait: s.Ahead, id: id, client: "playground", ttl: s.TTL, purpose: c.purpose, actual: a.actual,
+		now: s.serverTime(c.at),
 	}
 	if l.follows == reports {
 		r.reported = l.processOf(a).InFlight

@@ -67,6 +67,8 @@ var limiters = []limiter{
 	ours(new(sluice.SliceRingV1()), "sr1",
 		"A slice_ring whose processes grant by themselves and tell Redis later. Any window holds at most limit and error.").
 		named("ahead").then(reports, nil),
+	ours(new(sluice.QuotaV1()), "qt1", "A period of the calendar, here as long as the window, by clocks that are right. "+
+		"Around its end twice the limit.").then(returns, new(sluice.QuotaReturnV1())),
 	ours(new(sluice.BudgetV1()), "sr1", "Charges an estimate, and later what it did cost. A debt is paid off first.").
 		then(settles, new(sluice.BudgetSettleV1())),
 	ours(new(sluice.ConcurrencyV1()), "cc1", "At most so many at once. Who dies loses its slot when its lease ends.").
@@ -121,6 +123,9 @@ func (k limiter) named(id string) limiter {
 func (k *limiter) severalWindows() bool {
 	return k.id == "slice_ring" || k.id == "ahead" || k.id == "budget"
 }
+
+// books reports whether it books ahead.
+func (k *limiter) books() bool { return !k.severalWindows() && k.id != "quota" }
 
 // scriptFor returns which of our scripts a call runs, nil of others.
 func (k *limiter) scriptFor(p purpose) *sluice.Script {

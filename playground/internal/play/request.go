@@ -25,6 +25,7 @@ type request struct {
 	moment, taken int64 // when its permits may be used, when they were granted, by the server's clock
 	actual        int64 // what it costs in the end
 	reported      int64 // what a process granted before, ahead of Redis
+	now           int64 // by the server's clock
 }
 
 // escaper is the loader's.
@@ -61,6 +62,9 @@ func (r request) words(k *limiter) (keys, args []string) {
 		return keys, decimals(append([]int64{r.permits, r.reported}, r.windows()...)...)
 	case "budget":
 		return keys, decimals(append([]int64{r.ttl, r.permits}, r.windows()...)...)
+	case "quota":
+		begin := r.now - r.now%limit.Window
+		return keys, decimals(limit.Permits, r.permits, 0, begin-limit.Window, begin, begin+limit.Window, begin+2*limit.Window)
 	case "concurrency":
 		return keys, append(decimals(limit.Permits, r.ttl, int64(r.purpose)), r.id)
 	}
@@ -78,6 +82,8 @@ func (r request) ending(k *limiter) []string {
 		return decimals(r.moment, r.permits)
 	case "zset_log":
 		return append([]string{r.id}, decimals(r.permits)...)
+	case "quota":
+		return decimals(r.taken-r.taken%r.limits[0].Window, r.permits)
 	case "slice_ring":
 		return decimals(append([]int64{r.taken, r.permits}, r.slices()...)...)
 	case "ahead":

@@ -44,9 +44,24 @@ func TestRequestsAreTheLoaders(t *testing.T) {
 		}
 	}
 	for _, k := range limiters {
+		if k.id == "quota" { // its periods are by the clock: TestQuotaRequest
+			continue
+		}
 		if k.kind == kindOurs && k.follows != reports && checked[k.id] < 2 {
 			t.Errorf("%s: %d calls, want more", k.id, checked[k.id])
 		}
+	}
+}
+
+// A quota names the period of the server's clock between those beside it.
+func TestQuotaRequest(t *testing.T) {
+	r := request{name: "play", subject: "a", limits: []Limit{{5, 100}}, permits: 2, now: 1234, taken: 1199}
+	_, args := r.words(limiterOf("quota"))
+	r.purpose = ending
+	_, returned := r.words(limiterOf("quota"))
+	if !slices.Equal(args, []string{"5", "2", "0", "1100", "1200", "1300", "1400"}) ||
+		!slices.Equal(returned, []string{"1100", "2"}) {
+		t.Errorf("sent %q, and gives back by %q", args, returned)
 	}
 }
 

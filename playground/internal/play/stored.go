@@ -130,6 +130,11 @@ func (l *lane) readString(k *Key) {
 			used := float64(bucket.Backlog(now)) * float64(limit.Permits) / float64(limit.Window)
 			k.Level = &Level{Used: used, Capacity: l.scenario.Burst}
 		}
+	case "quota":
+		var begin, count int64
+		if n, _ := fmt.Sscanf(text, "%d %d", &begin, &count); n == 2 {
+			k.Level = &Level{Used: float64(count), Capacity: l.scenario.Limits[0].Permits}
+		}
 	case "slice_ring", "ahead":
 		k.readRing(text, l.redis.Now())
 	case "budget":

@@ -23,6 +23,7 @@ func TestStored(t *testing.T) {
 				Value: map[string]string{"rate": "5", "interval": "1000000", "scope": "0"}},
 			{Type: "list", Expires: us(1_901_000), Text: "2 entries", Entries: log},
 		},
+		"quota": {{Type: "string", Expires: us(1_001_000), Level: &Level{Used: 4, Capacity: 5}, Text: "1893456000000000 4"}},
 		"tutorial_bucket": {{Type: "hash", Expires: us(2_900_000), Text: "2 fields",
 			Value: map[string]string{"tokens": "3", "time": "1893456000900000"}, Level: &Level{Used: 2, Capacity: 5}}},
 		"s4": {{Type: "string", Text: "1"}, {Type: "zset", Text: "2 members", Entries: log}},
