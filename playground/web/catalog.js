@@ -1,6 +1,16 @@
 /** The lanes that can be chosen. The engine knows the rest of them. */
 
-export const OURS = ['list_log', 'zset_log', 'gcra', 'token_bucket', 'slice_ring', 'ahead', 'quota', 'budget', 'concurrency'];
+export const OURS = [
+  'list_log',
+  'zset_log',
+  'gcra',
+  'token_bucket',
+  'slice_ring',
+  'ahead',
+  'quota',
+  'budget',
+  'concurrency',
+];
 
 const OTHERS = {
   fixed_window: 'fixed window',
