@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"os"
 	"runtime"
 	"slices"
@@ -24,6 +25,8 @@ func (a app) policyReplay(ctx context.Context, args []string) error {
 	flags := newFlags("policy replay")
 	format := flags.String("format", "", "")
 	asJSON := flags.Bool("json", false, "")
+	zone := flags.String("zone", "", "")
+	peer := flags.String("peer", "", "")
 	flags.Func("rate", "", func(text string) error { rates = append(rates, text); return nil })
 	words, err := parseFlags(flags, args)
 	switch {
@@ -41,6 +44,12 @@ func (a app) policyReplay(ctx context.Context, args []string) error {
 	}
 	if config.Format, err = accesslog.NewFormat(*format, config.File.Attributes); err != nil {
 		return usagef("--format %s: %v", given(*format), err)
+	}
+	if config.Format.Zone, err = zoneOf(*zone); err != nil {
+		return usagef("--zone %s: want a name such as Europe/Berlin or UTC", given(*zone))
+	}
+	if config.Format.Peer = *peer; *peer != "" && !isAddress(*peer) {
+		return usagef("--peer %s: want an address", given(*peer))
 	}
 	if config.Rates, err = ratesFor(config.File, rates); err != nil {
 		return err
@@ -66,6 +75,19 @@ func (a app) policyReplay(ctx context.Context, args []string) error {
 		return errors.New("no line of the log could be read: see --format")
 	}
 	return err
+}
+
+// zoneOf returns the zone of a name, nil without one.
+func zoneOf(name string) (*time.Location, error) {
+	if name == "" {
+		return nil, nil
+	}
+	return time.LoadLocation(name)
+}
+
+func isAddress(text string) bool {
+	_, err := netip.ParseAddr(text)
+	return err == nil
 }
 
 // openLog opens a log, or standard input.

@@ -72,7 +72,7 @@ func (of limited) says() (rates []loader.Limit, notes []string) {
 		return nil, nil
 	}
 	if of.limiter != p.Name {
-		return []loader.Limit{p.Ban}, []string{"these are refusals by " + p.Name + "; while they are full it refuses everything"}
+		return []loader.Limit{p.Ban}, []string{"these are refusals by " + p.Name + ": while they are full, it refuses all"}
 	}
 	rates = p.Rates
 	for _, o := range p.Overrides {

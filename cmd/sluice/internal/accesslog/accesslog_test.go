@@ -49,6 +49,10 @@ func TestParse(t *testing.T) {
 	nginx.Header = map[string][]string{"X-User": {"ada"}}
 	nginx.Cookie, nginx.Host = map[string][]string{"sid": {"s"}}, "h"
 	user := map[string]string{"user.key": "ada"}
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, test := range []struct {
 		name, pattern, line string
 		want                Entry
@@ -74,6 +78,21 @@ func TestParse(t *testing.T) {
 			Entry{utc("2025-10-26 01:30:00"), policy.Attributes{Request: request("GET", "/a"), Status: 200}}},
 		{"half an hour from UTC", "", `192.0.2.7 - - [26/Oct/2025:02:30:00 +0530] "GET /a HTTP/1.1" 200 9`,
 			Entry{utc("2025-10-25 21:00:00"), policy.Attributes{Request: request("GET", "/a"), Status: 200}}},
+		{"HAProxy", "", `Oct 10 13:55:36 lb haproxy[14]: 192.0.2.7:3317 [10/Oct/2025:13:55:36.655] web~ static/srv1 ` +
+			`10/0/30/69/109 200 2750 - - ---- 1/1/1/1/0 0/0 {shop.example|curl/8} {} "GET /a HTTP/1.1"`,
+			Entry{utc("2025-10-10 11:55:36.655"), policy.Attributes{Request: request("GET", "/a"), Status: 200}}},
+		{"HAProxy, aborted", "", `192.0.2.7:3317 [10/Oct/2025:13:55:36.655] web web/<NOSRV> ` +
+			`10/-1/-1/-1/+109 -1 +0 - - CR-- 1/1/1/0/+3 0/0 "GET /a HTTP/1.1"`,
+			Entry{utc("2025-10-10 11:55:36.655"), policy.Attributes{Request: request("GET", "/a"), Status: -1}}},
+		{"Envoy", "", `[2025-10-09T08:53:20.310Z] "POST /code?page=2 HTTP/2" 204 - 154 0 226 100 "192.0.2.7" "curl" ` +
+			`"cc21d9b0" "shop" "tcp://10.0.2.1:80"`,
+			Entry{utc("2025-10-09 08:53:20.31"), policy.Attributes{Request: &policy.Request{
+				Method: "POST", Path: "/code", IP: "10.0.0.1", Host: "shop", Query: map[string][]string{"page": {"2"}},
+				Header: map[string][]string{"X-Forwarded-For": {"192.0.2.7"}, "User-Agent": {"curl"}}}, Status: 204}}},
+		{"several addresses", "",
+			`203.0.113.9:5, 10.0.0.2, 192.0.2.7 - - [10/Oct/2025:13:55:36 +0000] "GET /a HTTP/1.1" 200 9`,
+			Entry{utc("2025-10-10 13:55:36"), policy.Attributes{Request: &policy.Request{Method: "GET", Path: "/a",
+				IP: "192.0.2.7", Header: map[string][]string{"X-Forwarded-For": {"203.0.113.9:5,10.0.0.2"}}}, Status: 200}}},
 		{"Caddy", "", `{"level":"info","ts":1760000000.75,"logger":"http.log.access","msg":"handled request","request":` +
 			`{"remote_ip":"10.0.0.1","client_ip":"192.0.2.7","proto":"HTTP/2.0","method":"GET","host":"example.com",` +
 			`"uri":"/","headers":{"User-Agent":["curl/8"],"Cookie":["sid=s1; b=2"]}},"user_id":"ada","duration":0.5,` +
@@ -115,6 +134,7 @@ func TestParse(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		f.Zone, f.Peer = berlin, "10.0.0.1"
 		got, err := f.Parse([]byte(test.line))
 		if err != nil {
 			t.Errorf("%s: %v", test.name, err)
@@ -132,7 +152,9 @@ func TestParseErrors(t *testing.T) {
 		{" \t", "it is empty"},
 		{"hello", `it has no " " behind $remote_addr`},
 		{`192.0.2.7 - - [10/Oct/2025:13:55:36] "GET /a HTTP/1.1" 200 9`,
-			`the time is "10/Oct/2025:13:55:36": want a time with its offset from UTC, or seconds since 1970`},
+			`the time "10/Oct/2025:13:55:36" has no zone: give it by --zone, as in --zone Europe/Berlin`},
+		{`[2025-10-09T08:53:20.310Z] "GET / HTTP/2" 200 - 154 0 226 100 "192.0.2.7" "-" "-" "-" "-"`,
+			"it has X-Forwarded-For and no address of the connection: give that of the proxy by --peer"},
 		{`192.0.2.7 - - [10/Oct/0025:13:55:36 +0000] "GET /a HTTP/1.1" 200 9`,
 			`the time is "10/Oct/0025:13:55:36 +0000": want one of the years 1971 to 2200`},
 		{`192.0.2.7 - - [10/Oct/2025:13:55:36 +0000] "\x16\x03\x01\x02" 400 9`,
@@ -184,7 +206,7 @@ func TestPatternErrors(t *testing.T) {
 func TestTimesOfNumbers(t *testing.T) {
 	want := utc("2025-10-09 08:53:20.123456")
 	for _, text := range []string{"1760000000.123456", "1760000000123.456", "1760000000123456", "1760000000123456000"} {
-		if got, err := parseTime(text); !got.Equal(want) || err != nil {
+		if got, err := new(draft).parseTime(text); !got.Equal(want) || err != nil {
 			t.Errorf("%s: %v, %v", text, got, err)
 		}
 	}

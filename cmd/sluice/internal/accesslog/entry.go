@@ -1,11 +1,11 @@
 package accesslog
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
@@ -23,7 +23,8 @@ type Entry struct {
 // draft is an entry while its fields are read.
 type draft struct {
 	policy.Attributes
-	own map[string]bool // names of the application's attributes
+	own  map[string]bool // names of the application's attributes
+	zone *time.Location  // of times without one
 
 	began, ended time.Time
 	endedBy      int // how exactly: see times
@@ -78,7 +79,7 @@ func (d *draft) set(name, value string) (err error) {
 	case "request_time":
 		return d.setTook(value)
 	case "remote_addr":
-		d.setAddress(value)
+		d.setForwarded(value)
 	case "remote_user":
 		d.user = value
 	case "request":
@@ -143,14 +144,6 @@ func with[M ~map[string][]string](m M, key string, values ...string) M {
 	return m
 }
 
-// setAddress takes an address with or without a port.
-func (d *draft) setAddress(text string) {
-	if withPort, err := netip.ParseAddrPort(text); err == nil {
-		text = withPort.Addr().String()
-	}
-	d.Request.IP = strings.Trim(text, "[]")
-}
-
 // setRequest takes a request line: GET /path HTTP/1.1.
 func (d *draft) setRequest(line string) error {
 	method, rest, found := strings.Cut(line, " ")
@@ -209,7 +202,7 @@ func (d *draft) setEnd(name, text string) error {
 	if by < d.endedBy {
 		return nil
 	}
-	at, err := parseTime(text)
+	at, err := d.parseTime(text)
 	d.ended, d.endedBy = at, by
 	return err
 }
@@ -231,8 +224,11 @@ func (d *draft) setTook(text string) error {
 // matter.
 var timeLayouts = []string{"02/Jan/2006:15:04:05 -0700", time.RFC3339, "2006-01-02T15:04:05.999999999Z0700"}
 
+// withoutZone is a time of HAProxy.
+const withoutZone = "02/Jan/2006:15:04:05"
+
 // parseTime reads a time, or a number of seconds, milliseconds, microseconds or nanoseconds since 1970.
-func parseTime(text string) (time.Time, error) {
+func (d *draft) parseTime(text string) (time.Time, error) {
 	if text != "" && strings.Trim(text, "0123456789.") == "" {
 		return parseNumber(text)
 	}
@@ -240,6 +236,12 @@ func parseTime(text string) (time.Time, error) {
 		if at, err := time.Parse(layout, text); err == nil {
 			return inRange(at, text)
 		}
+	}
+	if at, err := time.ParseInLocation(withoutZone, text, cmp.Or(d.zone, time.UTC)); err == nil {
+		if d.zone == nil {
+			return at, fmt.Errorf("the time %.40q has no zone: give it by --zone, as in --zone Europe/Berlin", text)
+		}
+		return inRange(at, text)
 	}
 	return time.Time{}, fmt.Errorf("the time is %.40q: want a time with its offset from UTC, or seconds since 1970", text)
 }

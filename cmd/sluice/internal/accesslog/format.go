@@ -2,21 +2,26 @@ package accesslog
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/sluice-redis/sluice/policy"
 )
 
 // Format reads the lines of one log. It is safe for concurrent use.
 type Format struct {
-	pattern *pattern // nil: the combined format or JSON, whichever a line is
+	Zone *time.Location // of times without one; nil: they are errors
+	Peer string         // the address of the connection, where the line has none
+
+	pattern *pattern // nil: whichever a line is
 	own     map[string]bool
 }
 
 // NewFormat returns the format of a pattern, which is a log_format of nginx. Without a pattern each line that begins
-// with { is JSON, and every other one is in the combined or the common format. Attributes is the names that the
-// application passes beside user.key and user.plan.
+// with { is JSON, and every other one is of HAProxy or of Envoy, or in the combined or the common format. Attributes is
+// the names that the application passes beside user.key and user.plan.
 func NewFormat(text string, attributes []string) (*Format, error) {
 	f := &Format{own: map[string]bool{userKey: true, "user.plan": true}}
 	for _, name := range attributes {
@@ -32,9 +37,9 @@ func NewFormat(text string, attributes []string) (*Format, error) {
 
 // Parse reads a line.
 func (f *Format) Parse(line []byte) (Entry, error) {
-	d := draft{own: f.own}
+	d := draft{own: f.own, zone: f.Zone}
 	d.Request = &policy.Request{}
-	if err := f.read(line, &d); err != nil {
+	if err := cmp.Or(f.read(line, &d), d.setPeer(f.Peer)); err != nil {
 		return Entry{}, err
 	}
 	e, err := d.finish()
@@ -56,7 +61,12 @@ func (f *Format) read(line []byte, d *draft) error {
 	case isJSON(line):
 		return parseJSON(line, d)
 	}
-	return combined.parse(string(line), d)
+	for _, parse := range []func(string, *draft) (bool, error){parseEnvoy, parseHAProxy} {
+		if ok, err := parse(string(bytes.TrimSpace(line)), d); ok {
+			return err
+		}
+	}
+	return combined.parse(string(joinAddresses(line)), d)
 }
 
 func isJSON(line []byte) bool { return bytes.HasPrefix(bytes.TrimLeft(line, " \t\ufeff"), []byte("{")) }

@@ -69,7 +69,7 @@ func (f fields) caddy(request json.RawMessage, d *draft) error {
 	}
 	for _, name := range []string{"remote_addr", "remote_ip", "client_ip"} { // the last one knows trusted proxies
 		if address := r.text(name); address != "" {
-			d.setAddress(address)
+			d.setForwarded(address)
 		}
 	}
 	d.Request.Method, d.Request.Host, d.user = r.text("method"), r.text("host"), f.text("user_id")
@@ -84,7 +84,7 @@ func (f fields) traefik(d *draft) error {
 			d.setHeader(header, f.text(name))
 		}
 	}
-	d.setAddress(f.text("ClientHost"))
+	d.setForwarded(f.text("ClientHost"))
 	if user := f.text("ClientUsername"); user != "-" {
 		d.user = user
 	}
@@ -92,9 +92,9 @@ func (f fields) traefik(d *draft) error {
 	var timeErr error
 	switch {
 	case f["StartUTC"] != nil:
-		d.began, timeErr = parseTime(f.text("StartUTC"))
+		d.began, timeErr = d.parseTime(f.text("StartUTC"))
 	case f["StartLocal"] != nil:
-		d.began, timeErr = parseTime(f.text("StartLocal"))
+		d.began, timeErr = d.parseTime(f.text("StartLocal"))
 	default:
 		took, _ := strconv.ParseInt(f.text("Duration"), 10, 64)
 		d.took = max(time.Duration(took), 0)
