@@ -95,6 +95,7 @@ async function held(parts, maxWait, places, response) {
   const gone = new AbortController();
   const leave = () => gone.abort(new Left());
   response.once('close', leave);
+  if (response.destroyed) leave();
   try {
     for (const end = performance.now() + maxWait; ; ) {
       const left = Math.max(end - performance.now(), 0);

@@ -1,5 +1,6 @@
 // The middleware in Express 4 and 5 and Fastify, over HTTP.
 import assert from 'node:assert/strict';
+import { EventEmitter } from 'node:events';
 import { readFileSync } from 'node:fs';
 import http from 'node:http';
 import net from 'node:net';
@@ -181,6 +182,7 @@ for (const [framework, start] of Object.entries(frameworks)) {
     assert.equal(answers[3][1], '"api";q=1;w=60');
     assert.deepEqual(JSON.parse(answers[3][5])['violated-policies'], ['api']);
     assert.equal(redis.cli('EXISTS', 'sluice:api:{u|ada}:ll1'), '1');
+    await limits.flush(); // what was granted beside a denial goes back
 
     const statuses = [];
     for (const said of [200, 302, 401, 200]) {
@@ -231,6 +233,18 @@ for (const [framework, start] of Object.entries(frameworks)) {
     await until('the booking goes back', async () => !(await bookings()));
   });
 }
+
+test('who has left before is not held', async () => {
+  const sent = [];
+  const reply = [1, 0, 60e6, 60e6, 1795190573204223]; // booked for the end of a minute
+  const sendCommand = async ([, , , , ...args]) => (sent.push(args), sent.length > 1 ? [1] : reply);
+  const limits = new Limits({ sendCommand });
+  const response = Object.assign(new EventEmitter(), { destroyed: true });
+  const limit = expressLimit(limits.listLog('x', { permits: 1, window: '1m' }), { key: () => 'a', maxWait: '2m' });
+  await limit({}, response, assert.fail);
+  await limits.flush();
+  assert.deepEqual(sent.map((args) => args.length), [4, 2], 'a call, and a return');
+});
 
 test('several limits of one request, and seconds are rounded up', async () => {
   for (const [wait, seconds] of [[1, '1'], [1000000, '1'], [1000001, '2'], [59999999, '60']]) {

@@ -386,6 +386,7 @@ def test_wrong_arguments():
         (lambda: WSGI(hello, for_threads, cost=1), "cost 1: want a function"),
         (lambda: WSGI(hello, lambda request: [], cost=len), "bad cost: want none: the charges say whom they are for"),
         (lambda: WSGI(hello, for_threads, count=bool), "want a list of (limiter, subject, permits) that can give back"),
+        (lambda: WSGI(hello, for_threads, shadow="no"), "shadow 'no': want a bool"),
         (lambda: WSGI(hello, for_threads, max_wait=5), "max_wait 5: want a timedelta of 0s to 24h"),
         (lambda: WSGI(hello, for_threads, max_delayed=0), "max_delayed 0: want 1 or more"),
         (lambda: headers_of(for_threads, None), "x: decision None: want a Decision"),

@@ -74,6 +74,8 @@ class _Middleware(Generic[L]):
         for name, function in functions.items():
             if function is not None and not callable(function):
                 raise ArgumentError("", name, shown(function), "a function")
+        if not isinstance(shadow, bool):
+            raise ArgumentError("", "shadow", shown(shadow), "a bool")
         self.app, self.count, self.refuse, self.observe, self.shadow = app, count, refuse, observe, shadow
         self.max_wait = check_duration("", "max_wait", max_wait, 0, DAY_US) / 1e6 if not shadow else 0
         self.places = threading.Semaphore(check_int("", "max_delayed", max_delayed, 1))
