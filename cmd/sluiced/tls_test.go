@@ -123,6 +123,21 @@ func TestSecretsRotate(t *testing.T) {
 	redistest.Await(t, "the new password is used", func() bool { return ping() == nil })
 }
 
+// A cluster's nodes get the password of a file too.
+func TestPasswordFileOfACluster(t *testing.T) {
+	nodes := redistest.StartCluster(t, 3, 0)
+	for _, node := range nodes {
+		must(t, node.Client(t).ConfigSet(t.Context(), "requirepass", "secret").Err())
+	}
+	file := filepath.Join(t.TempDir(), "password")
+	must(t, os.WriteFile(file, []byte("secret\n"), 0o600))
+	rdb, _, err := app{getenv: func(string) string { return "" }}.client(
+		settings{passwordFile: file, redis: dial.Flags{Cluster: nodes[0].Addr}})
+	must(t, err)
+	defer rdb.Close()
+	must(t, rdb.Set(t.Context(), "a", 1, 0).Err())
+}
+
 // A client without a certificate is refused. New certificates, and new limits behind the links of a Kubernetes volume,
 // are used without a restart.
 func TestTLSAndLinks(t *testing.T) {

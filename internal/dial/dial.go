@@ -275,7 +275,8 @@ func (t Target) ClusterClient() *redis.ClusterClient {
 	o := t.Options
 	rdb := redis.NewClusterClient(&redis.ClusterOptions{
 		Addrs: t.Addrs, Username: o.Username, Password: o.Password, TLSConfig: o.TLSConfig,
-		DisableIdentity: true, MaintNotificationsConfig: o.MaintNotificationsConfig,
+		CredentialsProviderContext: o.CredentialsProviderContext,
+		DisableIdentity:            true, MaintNotificationsConfig: o.MaintNotificationsConfig,
 		DialTimeout: o.DialTimeout, DialerRetries: o.DialerRetries, ContextTimeoutEnabled: true,
 	})
 	rdb.OnNewNode(func(node *redis.Client) { node.AddHook(AuthHook{}) })
