@@ -259,7 +259,7 @@ func (d *Door[R, C]) checkUse(c *Keyed[R]) error {
 		}
 	}
 	if c.Delay < 0 || c.Delay%time.Microsecond != 0 {
-		return fmt.Errorf("Delay %v: want whole microseconds, 0 or more", c.Delay)
+		return fmt.Errorf("delay %v: want whole microseconds, 0 or more", c.Delay)
 	}
 	if !IsPrintable(c.Name) {
 		return fmt.Errorf("name %q: want printable ASCII characters", c.Name)
