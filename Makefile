@@ -134,7 +134,7 @@ clients-python: server # the oldest Python from 3.9 on that is here, and the new
 clients-node: server # needs Node 20
 	@node clients/node/tests/run.mjs
 
-test-adapters: server ## adapters, by the tests of the libraries that they take the place of
+test-adapters: server ## adapters and sluiced, by the tests of what they take the place of
 	cd adapters && go test $(COUNT) ./...
 	@sh clients/python/tests/adapter/run.sh
 

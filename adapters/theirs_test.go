@@ -100,12 +100,16 @@ func compile(t *testing.T, from string, ours *strings.Replacer) (program string)
 
 func run(t *testing.T, name string, args ...string) string {
 	t.Helper()
-	cmd := exec.Command(name, args...)
+	return output(t, exec.Command(name, args...))
+}
+
+func output(t *testing.T, cmd *exec.Cmd) string {
+	t.Helper()
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if err != nil {
-		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, stderr.String())
+		t.Fatalf("%s: %v\n%s", cmd, err, stderr.String())
 	}
 	return string(out)
 }
