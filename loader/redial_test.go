@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"net"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/sluice-redis/sluice/internal/proof/redistest"
 	"github.com/sluice-redis/sluice/loader"
 )
 
@@ -42,4 +44,32 @@ func TestRedial(t *testing.T) {
 		ask(8, true)
 		ask(28, true) // for as long as there is time
 	})
+}
+
+// TestFailoverByName has a name lead to a new master, and the old one stay as a replica without a link, with all its
+// connections. go-redis closes those that answer READONLY, but not those that answer MASTERDOWN: they end with their
+// ConnMaxLifetime.
+func TestFailoverByName(t *testing.T) {
+	for stale, lifetime := range map[string]time.Duration{"yes": 0, "no": 100 * time.Millisecond} {
+		var master atomic.Pointer[redistest.Server]
+		old, promoted := redistest.Start(t), redistest.Start(t)
+		master.Store(old)
+		rdb := clientOf(t, &redis.Options{ConnMaxLifetime: lifetime,
+			Dialer: func(_ context.Context, network, _ string) (net.Conn, error) {
+				return net.Dial(network, master.Load().Addr)
+			}})
+		log := loader.New(rdb).ListLog("x", loader.PerHour(1000))
+		wantGrant(t, log, "s", 1)
+		must(t, old.Client(t).ConfigSet(background, "replica-serve-stale-data", stale).Err())
+		must(t, old.Client(t).SlaveOf(background, "127.0.0.1", "1").Err())
+		master.Store(promoted)
+		if lifetime == 0 {
+			wantGrant(t, log, "s", 1)
+			continue
+		}
+		redistest.Await(t, "the new master is asked", func() bool {
+			d, err := log.Allow(background, "s")
+			return err == nil && d.Granted
+		})
+	}
 }

@@ -236,6 +236,10 @@ func (s settings) failOption() (loader.LimiterOption, error) {
 	return loader.FailLocal(value), nil
 }
 
+// maxAge is how long a connection to Redis is used. go-redis keeps those that answer MASTERDOWN, also if the name of the
+// server leads to another one by then.
+const maxAge = time.Minute
+
 // client connects to Redis.
 func (a app) client(s settings) (redis.UniversalClient, string, error) {
 	t, err := dial.Find(s.redis, func(name string) string {
@@ -255,6 +259,7 @@ func (a app) client(s settings) (redis.UniversalClient, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
+	t.Options.ConnMaxLifetime, t.Options.ConnMaxLifetimeJitter = maxAge, maxAge/8
 	rdb := t.Client()
 	if single, ok := rdb.(*redis.Client); ok {
 		single.AddHook(loader.Redial(single))

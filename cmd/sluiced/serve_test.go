@@ -14,8 +14,10 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -23,6 +25,7 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 	grpcstatus "google.golang.org/grpc/status"
 
+	"github.com/sluice-redis/sluice/internal/dial"
 	"github.com/sluice-redis/sluice/internal/proof/exampletest"
 	"github.com/sluice-redis/sluice/internal/proof/redistest"
 	"github.com/sluice-redis/sluice/loader"
@@ -221,6 +224,11 @@ func TestFlags(t *testing.T) {
 		if status != exitUsage || !strings.Contains(out.String(), test.want) || strings.Contains(out.String(), "hunter2") {
 			t.Errorf("%s: exit status %d: %s", test.args, status, out)
 		}
+	}
+	rdb, _, err := app{getenv: func(string) string { return "" }}.client(settings{redis: dial.Flags{Redis: "localhost:1"}})
+	must(t, err)
+	if age := rdb.(*redis.Client).Options().ConnMaxLifetime; age != time.Minute {
+		t.Errorf("connections to Redis are used for %v, want 1m", age)
 	}
 	out := &output{}
 	if status := (app{stdout: out, stderr: out}).run(context.Background(), []string{"--version"}); status != exitDone {

@@ -115,6 +115,20 @@ descriptors:
 	}
 }
 
+// A value goes to the first pattern that it matches, or to one that has the same text.
+func TestFindsPatterns(t *testing.T) {
+	f, err := envoyfile.Parse("f", []byte(begin+"  - {key: a, value: '*', rate_limit: {unit: day, requests_per_unit: 1}}\n"+
+		"  - {key: a, value: 'x*', rate_limit: {unit: day, requests_per_unit: 2}}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for value, want := range map[string]uint32{"x1": 1, "x*": 2} {
+		if got := f.Find([]envoyfile.Entry{{Key: "a", Value: value}}); got == nil || got.Requests != want {
+			t.Errorf("%s: %+v, want %d", value, got, want)
+		}
+	}
+}
+
 // YAML that machines write means what it means for envoyproxy/ratelimit: its own checker says the same of these files.
 func TestMadeByMachines(t *testing.T) {
 	const limit = "rate_limit: {unit: day, requests_per_unit: 5}"

@@ -77,7 +77,7 @@ func (u Unit) Window() time.Duration { return windows[u] }
 
 // level is descriptors beside one another.
 type level struct {
-	exact    map[string]*descriptor // by the composite, with or without a value
+	exact    map[string]*descriptor // by the composite, with or without a value; patterns too
 	patterns []*descriptor          // in the file's order
 	all      []*descriptor
 }

@@ -86,11 +86,10 @@ func (r *reader) level(n *yaml.Node, above []*descriptor) *level {
 		}
 		lines[composite] = item.Line
 		l.all = append(l.all, d)
+		l.exact[composite] = d
 		if d.isPattern() {
 			l.patterns = append(l.patterns, d)
-			continue
 		}
-		l.exact[composite] = d
 	}
 	return l
 }
