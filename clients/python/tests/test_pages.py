@@ -1,5 +1,6 @@
 """The pages of docs/clients for frameworks of Python: each program, as it stands there, over a real HTTP server."""
 
+import asyncio
 import http.client
 import importlib
 import json
@@ -19,11 +20,13 @@ def port(request, server, tmp_path, monkeypatch):
     file = tmp_path / f"service_{request.param}.py"
     file.write_text(code.replace("Redis()", f"Redis(port={server.port})"))
     monkeypatch.syspath_prepend(str(tmp_path))
+    asyncio.set_event_loop(asyncio.new_event_loop())  # before Python 3.10 a client of redis.asyncio looks for one
     service = importlib.import_module(file.stem)
     app = getattr(service, "app", None) or service.application
     running = (Asgi if request.param == "fastapi" else Wsgi)(server.port, lambda limits: None, app=app)
     yield running.port
     running.stop()
+    asyncio.get_event_loop().close()
     prometheus_client.REGISTRY.unregister(service.decided)
 
 
