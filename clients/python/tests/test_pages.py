@@ -18,7 +18,8 @@ def port(request, server, tmp_path, monkeypatch):
     page = (ROOT / "docs" / "clients" / f"{request.param}.md").read_text()
     (code,) = re.findall(r"^```python\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
     file = tmp_path / f"service_{request.param}.py"
-    file.write_text(code.replace("Redis()", f"Redis(port={server.port})"))
+    patient = code.replace('on_failure="open"', 'on_failure="open", timeout=timedelta(seconds=10)')  # on a busy machine
+    file.write_text(patient.replace("Redis()", f"Redis(port={server.port})"))
     monkeypatch.syspath_prepend(str(tmp_path))
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)  # Python 3.9: clients of asyncio want one when they are made

@@ -10,12 +10,11 @@ from ._core import Sleep, Steps
 from ._errors import ArgumentError, ExceedsLimitError, SluiceError, shown
 from ._headers import Named
 from ._keys import NoPeer, subject_of
-from ._limiters import Returner, ask_all, give_back, give_back_later
+from ._limiters import MAX_BOOKING_US, Returner, ask_all, give_back, give_back_later
 from ._log import warn
 from ._types import NEVER, SECOND_US, Decision, check_int, is_text, micros
 
 Asked = Tuple[Any, str, int]  # a limiter as its caller sees it, the subject, the permits
-MAX_BOOKING = 60.0  # seconds
 
 
 class NoKey(ArgumentError):
@@ -24,8 +23,7 @@ class NoKey(ArgumentError):
 
 @dataclass(frozen=True)
 class Result:
-    """What was decided about a request. With several limiters that were asked together its decisions end with the
-    first that denied."""
+    """What was decided about a request. Several limiters are asked one after another, until one denies."""
 
     status: int
     """0 if the request goes on, or the status of its refusal: 429, 400 (no key), 500 (no peer) or 503 (Redis does not
@@ -107,7 +105,7 @@ def _ask(parts: Sequence[Asked], left: float) -> Steps[Named]:
     if len(parts) > 1:
         return (yield from ask_all(limiter.setup, parts))
     if left and limiter.books:  # one round trip, and first come, first served
-        ahead = int(min(left, MAX_BOOKING) * SECOND_US)
+        ahead = min(int(left * SECOND_US), MAX_BOOKING_US)
         decision: Decision = yield from limiter._ask("allow_n", subject, n, ahead, limiter._new_id())
     else:
         decision = yield from limiter.allow_n(subject, n)
