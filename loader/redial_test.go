@@ -61,7 +61,7 @@ func TestFailoverByName(t *testing.T) {
 		log := loader.New(rdb).ListLog("x", loader.PerHour(1000))
 		wantGrant(t, log, "s", 1)
 		must(t, old.Client(t).ConfigSet(background, "replica-serve-stale-data", stale).Err())
-		must(t, old.Client(t).SlaveOf(background, "127.0.0.1", "1").Err())
+		must(t, old.Client(t).ReplicaOf(background, "127.0.0.1", "1").Err())
 		master.Store(promoted)
 		if lifetime == 0 {
 			wantGrant(t, log, "s", 1)
