@@ -36,6 +36,14 @@ func (b *ban) look(q *Request) {
 	banned.note(&b.Charge)
 }
 
+// askUnlessBanned asks the limiters that may ban, and the others unless who was banned before still is.
+func (q *Request) askUnlessBanned() {
+	if !q.lookAtBanned() {
+		q.askAndJudge()
+	}
+	q.judgeBans()
+}
+
 // lookAtBanned asks about those who were banned when they asked last, before anything else, and reports whether one
 // still is.
 func (q *Request) lookAtBanned() (refused bool) {

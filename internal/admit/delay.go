@@ -100,13 +100,3 @@ func (q *Request) sleep(d time.Duration) bool {
 	}
 	return !q.isGone()
 }
-
-// delays reports whether a limiter that may deny lets the request wait.
-func (q *Request) delays() bool {
-	for _, c := range q.enforced {
-		if c.Delay > 0 {
-			return true
-		}
-	}
-	return false
-}

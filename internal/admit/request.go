@@ -40,6 +40,7 @@ type Request struct {
 	bans      []*ban
 	buffer    [2]*Charge
 	counts    bool // a charge counts by the request's result
+	delays    bool // a limiter that may deny lets the request wait
 
 	mu       sync.Mutex // of what Release ends: a stream may end in several ways at once
 	reserved []*loader.Reserved
@@ -53,10 +54,14 @@ func (q *Request) Context() context.Context { return q.ctx }
 func (q *Request) Decide(ctx context.Context) {
 	q.ctx = ctx
 	q.prepare()
-	if !q.lookAtBanned() {
+	switch {
+	case len(q.bans) > 0:
+		q.askUnlessBanned()
+	case len(q.beside) > 0:
 		q.askAndJudge()
+	case q.Outcome == admission.Allowed:
+		q.ask()
 	}
-	q.judgeBans()
 	if q.Refused && q.Outcome != admission.Denied {
 		q.Err = nil
 		q.deny(q.longestWait(false))
@@ -64,23 +69,20 @@ func (q *Request) Decide(ctx context.Context) {
 	if q.Outcome != admission.Allowed {
 		q.withdraw()
 	}
-	q.showBans()
+	if len(q.bans) > 0 {
+		q.showBans()
+	}
 	q.collect()
 }
 
-// askAndJudge asks all limiters.
+// askAndJudge asks the limiters that are asked by themselves, and the others at the same time.
 func (q *Request) askAndJudge() {
-	var beside *sync.WaitGroup
-	if len(q.beside)+len(q.bans) > 0 {
-		beside = q.askBeside()
-	}
+	beside := q.askBeside()
 	if q.Outcome == admission.Allowed {
 		q.ask()
 	}
-	if beside != nil {
-		beside.Wait()
-		q.judgeBeside()
-	}
+	beside.Wait()
+	q.judgeBeside()
 }
 
 // prepare sorts the charges by how they are asked, and refuses a request with one that cannot be.
@@ -100,6 +102,7 @@ func (q *Request) prepare() {
 				q.shadow = append(q.shadow, c)
 			}
 		default:
+			q.delays = q.delays || c.Delay > 0
 			if len(q.enforced) == 0 || !sumUp(q.enforced, c) {
 				q.enforced = append(q.enforced, c)
 			}
@@ -129,7 +132,7 @@ func Sum(a, b int64) int64 { return a + min(b, math.MaxInt64-a) }
 func (q *Request) ask() {
 	if q.Wait {
 		q.takeSlots()
-	} else if q.delays() {
+	} else if q.delays {
 		q.askDelayed()
 	} else if len(q.enforced) > 0 {
 		q.askEnforced()
