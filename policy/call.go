@@ -10,7 +10,6 @@ import (
 
 	"github.com/sluice-redis/sluice/admission"
 	"github.com/sluice-redis/sluice/httplimit"
-	"github.com/sluice-redis/sluice/internal/admit"
 	"github.com/sluice-redis/sluice/loader"
 )
 
@@ -110,7 +109,9 @@ func (a Attributes) counts(p *Policy) func(status int) bool {
 func (s *set) attributes(r *http.Request) Attributes {
 	request := &Request{Method: r.Method, Path: r.URL.Path, Host: r.Host, Header: r.Header}
 	client, err := s.file.clients.Find(r.RemoteAddr, r.Header)
-	request.IP, request.peerErr = admit.Network(client, client.BitLen()), err
+	if request.peerErr = err; client.IsValid() {
+		request.IP = client.String()
+	}
 	if s.query {
 		request.Query, request.queryErr = url.ParseQuery(r.URL.RawQuery)
 	}

@@ -134,16 +134,16 @@ func (m *metrics) noteCall(key limitKey, subject string, d loader.Decision, outc
 
 // used returns the share that a subject has used of a limit, in the window where that is most.
 func used(d loader.Decision) float64 {
-	share := usedOf(d.Limit, d.Remaining)
-	for _, w := range d.Windows {
-		share = max(share, usedOf(w.Limit, w.Remaining))
+	share, windows := 0.0, d.Windows
+	if len(windows) == 0 {
+		windows = []loader.WindowState{{Limit: d.Limit, Remaining: d.Remaining}}
+	}
+	for _, w := range windows {
+		all := cmp.Or(w.Limit.Burst, w.Limit.Permits)
+		if all == 0 {
+			return 1
+		}
+		share = max(share, 1-float64(w.Remaining)/float64(all))
 	}
 	return share
-}
-
-func usedOf(limit loader.Limit, remaining int64) float64 {
-	if all := cmp.Or(limit.Burst, limit.Permits); all > 0 {
-		return max(0, 1-float64(remaining)/float64(all))
-	}
-	return 1
 }
