@@ -370,7 +370,10 @@ export interface MiddlewareOptions<Request, Response = any> {
    * booked is given back (listLog, zsetLog).
    */
   maxWait?: Duration;
-  /** How many requests at most are held, or being decided with maxWait. More are refused at once. Default: 1000. */
+  /**
+   * How many requests at most are held, or being decided with maxWait; beyond it, who would have to wait is refused at
+   * once. Default: 1000.
+   */
   maxDelayed?: number;
 }
 

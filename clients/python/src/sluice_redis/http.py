@@ -55,7 +55,7 @@ class _Middleware(Generic[L]):
     charged before, and given back when a response begins that does not count. refuse answers refusals in its own way;
     for None the package does. With shadow every request goes on, and no headers are added. observe is told of each
     decision, for logs and metrics. With max_wait (up to a day) a request is held until its permits come, if that is in
-    time; at most max_delayed are held, and more are refused at once."""
+    time; at most max_delayed are held, and beyond it who would have to wait is refused at once."""
 
     _kind: str
     _module: str
