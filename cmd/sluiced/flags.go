@@ -259,7 +259,9 @@ func (a app) client(s settings) (redis.UniversalClient, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	t.Options.ConnMaxLifetime, t.Options.ConnMaxLifetimeJitter = maxAge, maxAge/8
+	if t.Options.ConnMaxLifetime == 0 { // it may be in the URL
+		t.Options.ConnMaxLifetime, t.Options.ConnMaxLifetimeJitter = maxAge, maxAge/8
+	}
 	rdb := t.Client()
 	if single, ok := rdb.(*redis.Client); ok {
 		single.AddHook(loader.Redial(single))

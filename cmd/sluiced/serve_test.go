@@ -225,10 +225,12 @@ func TestFlags(t *testing.T) {
 			t.Errorf("%s: exit status %d: %s", test.args, status, out)
 		}
 	}
-	rdb, _, err := app{getenv: func(string) string { return "" }}.client(settings{redis: dial.Flags{Redis: "localhost:1"}})
-	must(t, err)
-	if age := rdb.(*redis.Client).Options().ConnMaxLifetime; age != time.Minute {
-		t.Errorf("connections to Redis are used for %v, want 1m", age)
+	for url, want := range map[string]time.Duration{"localhost:1": time.Minute, "redis://h?conn_max_lifetime=2s": 2e9} {
+		rdb, _, err := app{getenv: func(string) string { return "" }}.client(settings{redis: dial.Flags{Redis: url}})
+		must(t, err)
+		if age := rdb.(*redis.Client).Options().ConnMaxLifetime; age != want {
+			t.Errorf("%s: connections are used for %v, want %v", url, age, want)
+		}
 	}
 	out := &output{}
 	if status := (app{stdout: out, stderr: out}).run(context.Background(), []string{"--version"}); status != exitDone {
