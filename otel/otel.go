@@ -222,7 +222,7 @@ func result(e loader.Event) []attribute.KeyValue {
 }
 
 func outcome(e loader.Event) string {
-	if failed(e) {
+	if e.Err != nil && failed(e) {
 		return "error"
 	}
 	switch e.Method {

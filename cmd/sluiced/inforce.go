@@ -48,7 +48,7 @@ func (m *metrics) instrumentsOfLimits(meter metric.Meter) error {
 		return err
 	}
 	_, err = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
-		for key, limit := range m.applied() {
+		for key, limit := range *m.limits.Load() {
 			names := []attribute.KeyValue{attribute.String("domain", key.domain), attribute.String("limit", key.name)}
 			o.ObserveInt64(calls, limit.counts.calls.Load(), metric.WithAttributes(names...))
 			o.ObserveInt64(near, limit.counts.near.Load(), metric.WithAttributes(names...))
@@ -60,17 +60,9 @@ func (m *metrics) instrumentsOfLimits(meter metric.Meter) error {
 	return err
 }
 
-// applied returns the limits that are applied.
-func (m *metrics) applied() map[limitKey]limitInForce {
-	if limits := m.limits.Load(); limits != nil {
-		return *limits
-	}
-	return nil
-}
-
 // apply notes which limits are applied. Those that were there go on counting.
 func (m *metrics) apply(read files) {
-	old, next := m.applied(), map[limitKey]limitInForce{}
+	old, next := *m.limits.Load(), map[limitKey]limitInForce{}
 	add := func(key limitKey, rates string, mode policy.Mode) {
 		counts := cmp.Or(old[key].counts, &limitCounts{})
 		next[key] = limitInForce{counts, rates, string(mode)}
@@ -114,7 +106,7 @@ func ratesOf(p *policy.Policy, plan string, rates []loader.Limit) string {
 
 // noteCall counts a call that a limit was about, and its subject if it was refused or is about to be.
 func (m *metrics) noteCall(key limitKey, subject string, d loader.Decision, outcome string) {
-	limit, found := m.applied()[key]
+	limit, found := (*m.limits.Load())[key]
 	if found {
 		limit.counts.calls.Add(1)
 	}

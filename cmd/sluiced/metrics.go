@@ -64,6 +64,7 @@ type labels struct{ domain, limit, outcome string }
 // newMetrics makes the instruments.
 func newMetrics() (*metrics, error) {
 	m := &metrics{registry: prometheus.NewRegistry()}
+	m.limits.Store(&map[limitKey]limitInForce{})
 	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	exporter, err := otelprometheus.New(otelprometheus.WithRegisterer(m.registry), otelprometheus.WithoutScopeInfo(),
 		otelprometheus.WithoutTargetInfo())
