@@ -103,39 +103,3 @@ func ratesOf(p *policy.Policy, plan string, rates []loader.Limit) string {
 	}
 	return text
 }
-
-// noteCall counts a call that a limit was about, and its subject if it was refused or is about to be.
-func (m *metrics) noteCall(key limitKey, subject string, d loader.Decision, outcome string) {
-	limit, found := (*m.limits.Load())[key]
-	if found {
-		limit.counts.calls.Add(1)
-	}
-	share := used(d)
-	switch outcome {
-	case "over_limit", "shadow_over_limit", "degraded_over_limit":
-		m.refusedMost.add(key, subject, share)
-	case "ok":
-		if share > nearShare {
-			m.nearLimit.add(key, subject, share)
-			if found {
-				limit.counts.near.Add(1)
-			}
-		}
-	}
-}
-
-// used returns the share that a subject has used of a limit, in the window where that is most.
-func used(d loader.Decision) float64 {
-	share, windows := 0.0, d.Windows
-	if len(windows) == 0 {
-		windows = []loader.WindowState{{Limit: d.Limit, Remaining: d.Remaining}}
-	}
-	for _, w := range windows {
-		all := cmp.Or(w.Limit.Burst, w.Limit.Permits)
-		if all == 0 {
-			return 1
-		}
-		share = max(share, 1-float64(w.Remaining)/float64(all))
-	}
-	return share
-}
