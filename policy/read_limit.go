@@ -43,7 +43,8 @@ func (r *reader) policy(key, n *yaml.Node) []*Policy {
 	r.overrides(p, words["overrides"], ratesKnown)
 	r.about(p, key)
 	parts := p.split()
-	if words["zone"] != nil && ratesKnown && parts[len(parts)-1].Period == "" {
+	byCalendar := func(p *Policy) bool { return p.Period != "" }
+	if words["zone"] != nil && ratesKnown && !slices.ContainsFunc(parts, byCalendar) {
 		r.Fail(words["zone"], "zone without a rate by calendar", "a rate such as 5000/month beside it, or no zone")
 	}
 	return parts
