@@ -188,7 +188,10 @@ func (f *inspectFlags) take(of limited) (notes []string, err error) {
 	case f.limits != nil:
 		return nil, usagef("the file has the limit %s: leave --limit out", of.policy.Show(rates))
 	default:
-		f.limits, f.from, f.assumed = rates, f.file, of.policy.Show(rates)
+		f.limits, f.from, f.assumed = slices.Clone(rates), f.file, of.policy.Show(rates)
+		if of.policy.Period != "" && of.limiter == of.policy.Name {
+			f.limits[0].Window = 0 // the period is stored
+		}
 		f.burst = cmp.Or(f.burst, rates[0].Permits)
 	}
 	return notes, nil

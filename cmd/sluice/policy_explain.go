@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,6 +28,9 @@ func (a app) policyExplain(ctx context.Context, args []string) error {
 		return err
 	}
 	defer server.Close()
+	if slices.ContainsFunc(in.file.Policies, func(p *policy.Policy) bool { return p.Period != "" }) {
+		server.SetTime(time.Now()) // when the periods end
+	}
 	in.setClient(attributes.Request)
 	matches, failed := in.file.Match(attributes)
 	for _, p := range in.file.Policies {

@@ -32,6 +32,24 @@ func (a app) reset(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	p := of.policy
+	if p == nil || p.Ban.Permits == 0 {
+		return a.resetOne(ctx, f, of)
+	}
+	limit, ban := of, of // a limit that stays full would ban again at once
+	limit.limiter, ban.limiter = p.Name, p.BanName()
+	err, errOfBan := a.resetOne(ctx, f, limit), a.resetOne(ctx, f, ban)
+	switch {
+	case err == nil && errors.Is(errOfBan, errNothing), errors.Is(err, errNothing) && errOfBan == nil:
+		return nil
+	case errors.Is(err, errNothing):
+		return errOfBan
+	}
+	return errors.Join(err, errOfBan)
+}
+
+// resetOne resets a subject in one limiter.
+func (a app) resetOne(ctx context.Context, f resetFlags, of limited) error {
 	rdb, begin, release, err := a.openSubject(ctx, f.serverFlags, f.prefix, of.limiter, of.name)
 	if err != nil {
 		return err

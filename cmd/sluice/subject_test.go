@@ -3,6 +3,7 @@ package main
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sluice-redis/sluice/loader"
 )
@@ -20,6 +21,7 @@ limits:
   sms: {by: user.key, rates: 2/1m, script: gcra, mode: shadow,
     overrides: [{subject: ada, rates: 9/1m, until: 2999-01-01T00:00:00Z}]}
   pair: {by: ['ip(request.ip, 64)', user.key], rates: 2/1m, script: slice_ring}
+  banned: {by: user.key, rates: [2/1h, 5/month], ban: 2/1h}
 `
 
 // TestServerNamed names subjects as people know them, of the limits of a policy file.
@@ -35,6 +37,8 @@ func TestServerNamed(t *testing.T) {
 		{limits.ListLog("login", two), "2001:db8:1:2::/64"}, {limits.ListLog("login", two), "2001:db8:9::/64"},
 		{limits.ListLog("login", two), "2001:db8:9:9::/64"}, {limits.GCRA("sms", two), "ada"},
 		{limits.SliceRing("api", []loader.Limit{two}), "ada@example.com"}, {limits.ListLog("pair", two), "192.0.2.7|ada"},
+		{limits.ListLog("banned", two), "ada"}, {limits.ListLog("banned-ban", loader.Limit{Permits: 2, Window: time.Hour}), "ada"},
+		{limits.Quota("banned-month", 5, loader.Monthly(time.UTC)), "ada"},
 	} {
 		_, err := one.AllowN(background, one.subject, 2)
 		must(t, err)
@@ -61,7 +65,11 @@ func TestServerNamed(t *testing.T) {
 		{"inspect --policy FILE sms ada", exitDone, `  now        refused(.|\n)*note: the limit is in shadow`},
 		{"inspect --policy FILE pair 192.0.2.7 ada", exitFailed,
 			`doubt      the policy file has slice_ring, which does not read this key\n$`},
-		{"inspect --policy FILE logni 192.0.2.7", exitUsage, `no limit "logni": want one of login, api, sms, pair`},
+		{"inspect --policy FILE logni 192.0.2.7", exitUsage, `no limit "logni": want one of login, api, sms, pair, banned`},
+		{"inspect --policy FILE banned-month ada", exitDone, `limit      5/month, (.|\n)*remaining  3`},
+		{"inspect --policy FILE banned-ban ada", exitDone, `note: these are refusals by banned: while they are full`},
+		{"reset --policy FILE banned ada", exitDone, `:\{ada\}:ll1 (.|\n)*sluice:banned-ban:\{ada\}:ll1`},
+		{"reset --policy FILE banned ada", exitNothing, `nothing is stored`},
 		{"inspect --policy FILE login ada", exitUsage, `the subject is "ada": want an address, for ip\(request.ip, 64\)`},
 		{"inspect --policy FILE sluice:login:{ada}:ll1", exitUsage, "wants a limiter and a subject, not a key"},
 		{"inspect --policy FILE login 192.0.2.7", exitNothing, `of limiter login 3 keys are stored, for no similar`},

@@ -333,7 +333,7 @@ func (f inspectFlags) doubt(v *view, key stored.Key) {
 	}
 	window, limit := f.limits[0].Window.Microseconds(), f.limits[0].Permits
 	v.assumed = cmp.Or(f.assumed, rateList(f.limits))
-	if window == 0 { // of slots
+	if window == 0 && f.assumed == "" { // of slots
 		v.assumed = fmt.Sprint(limit)
 	}
 	v.assumed += ", " + cmp.Or(f.from, "as given") + ": Redis does not store it"

@@ -226,3 +226,18 @@ func TestBusy(t *testing.T) {
 		t.Error(text)
 	}
 }
+
+// A policy may hold a request for longer than forward auth takes otherwise.
+func TestAuthDelay(t *testing.T) {
+	s, _ := newService(t, map[string]string{"slow.yaml": "proxies: [192.0.2.1]\nlimits:\n" +
+		"  crawl: {by: request.ip, rates: 1/200ms, delay: 10s}\n"}) // by a clock that stands still
+	s.authTimeout = 100 * time.Millisecond
+	for _, want := range []int{200, 200} {
+		r, w := httptest.NewRequest(http.MethodGet, "/auth/slow/a", nil), httptest.NewRecorder()
+		r.RemoteAddr = "192.0.2.1:1"
+		r.Header.Set("X-Forwarded-For", "203.0.113.9")
+		if s.serveAuth(w, r); w.Code != want {
+			t.Errorf("%d, want %d: %s", w.Code, want, w.Body)
+		}
+	}
+}

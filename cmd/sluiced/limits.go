@@ -42,7 +42,8 @@ type set struct {
 	policies policies // for descriptors
 	requests policies // for forward auth
 	auth     map[string]http.Handler
-	names    []string // of policies, in their order
+	names    []string      // of policies, in their order
+	delay    time.Duration // the longest for which a policy holds a request
 }
 
 // policies are applied policy files, by the names of the files.
@@ -84,6 +85,9 @@ func (l *limits) apply(read files) error {
 		next.requests.keep(old.requests, read.policies)
 	}
 	for name, policies := range next.requests {
+		for _, p := range policies.File().Policies {
+			next.delay = max(next.delay, p.Delay)
+		}
 		for prefix, status := range denialStatus {
 			next.auth[prefix+"/"+name] = l.newAuth(status, policies)
 		}

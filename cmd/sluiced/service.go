@@ -171,7 +171,7 @@ func (s *service) serveAuth(w http.ResponseWriter, r *http.Request) {
 	}
 	defer func() { <-s.calls }()
 	began := time.Now()
-	ctx, cancel := context.WithTimeout(r.Context(), s.authTimeout)
+	ctx, cancel := context.WithTimeout(r.Context(), s.authTimeout+s.limits.current.Load().delay)
 	defer cancel()
 	refusal, err := s.limits.auth(w, r.WithContext(ctx))
 	s.metrics.duration.Record(r.Context(), time.Since(began).Seconds(), byAuth)

@@ -81,6 +81,10 @@ func TestParse(t *testing.T) {
 		{"HAProxy", "", `Oct 10 13:55:36 lb haproxy[14]: 192.0.2.7:3317 [10/Oct/2025:13:55:36.655] web~ static/srv1 ` +
 			`10/0/30/69/109 200 2750 - - ---- 1/1/1/1/0 0/0 {shop.example|curl/8} {} "GET /a HTTP/1.1"`,
 			Entry{utc("2025-10-10 11:55:36.655"), policy.Attributes{Request: request("GET", "/a"), Status: 200}}},
+		{"HAProxy, httpslog, IPv6", "", `2001:db8::9:4022 [10/Oct/2025:13:55:36.655] web web/s ` +
+			`0/0/0/0/0 200 9 - - ---- 1/1/0/0/0 0/0 "GET /a HTTP/1.1" 0/0/0/0/0 shop.example/TLSv1.3/TLS_AES_128_GCM_SHA256`,
+			Entry{utc("2025-10-10 11:55:36.655"), policy.Attributes{
+				Request: &policy.Request{Method: "GET", Path: "/a", IP: "2001:db8::9"}, Status: 200}}},
 		{"HAProxy, aborted", "", `192.0.2.7:3317 [10/Oct/2025:13:55:36.655] web web/<NOSRV> ` +
 			`10/-1/-1/-1/+109 -1 +0 - - CR-- 1/1/1/0/+3 0/0 "GET /a HTTP/1.1"`,
 			Entry{utc("2025-10-10 11:55:36.655"), policy.Attributes{Request: request("GET", "/a"), Status: -1}}},
@@ -153,6 +157,8 @@ func TestParseErrors(t *testing.T) {
 		{"hello", `it has no " " behind $remote_addr`},
 		{`192.0.2.7 - - [10/Oct/2025:13:55:36] "GET /a HTTP/1.1" 200 9`,
 			`the time "10/Oct/2025:13:55:36" has no zone: give it by --zone, as in --zone Europe/Berlin`},
+		{`::1:3317 [10/Oct/2025:13:55:36.655] web web/<NOSRV> 0/-1/-1/-1/0 400 9 - - PR-- 1/1/0/0/0 0/0 "<BADREQ>"`,
+			"it has no request: HAProxy could not read one"},
 		{`[2025-10-09T08:53:20.310Z] "GET / HTTP/2" 200 - 154 0 226 100 "192.0.2.7" "-" "-" "-" "-"`,
 			"it has X-Forwarded-For and no address of the connection: give that of the proxy by --peer"},
 		{`192.0.2.7 - - [10/Oct/0025:13:55:36 +0000] "GET /a HTTP/1.1" 200 9`,

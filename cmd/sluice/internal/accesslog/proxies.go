@@ -2,6 +2,7 @@ package accesslog
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -9,10 +10,10 @@ import (
 	"strings"
 )
 
-// haproxy is a line of HAProxy's option httplog, with what syslog may have written in front. Captured headers have no
+// haproxy is a line of HAProxy's option httplog or httpslog, with what syslog may have written in front. Captured headers have no
 // names, so they are not read.
 var haproxy = regexp.MustCompile(`^(?:[^"]*\]: )?(\S+) \[([^\]]+)\] \S+ \S+/\S+ (?:[+-]?\d+/){4}[+-]?\d+ (-?\d+) ` +
-	`\+?\d+ \S+ \S+ \S{4} (?:\d+/){4}\+?\d+ \d+/\d+ (?:\{.*\} )?"(.*)"$`)
+	`\+?\d+ \S+ \S+ \S{4} (?:\d+/){4}\+?\d+ \d+/\d+ (?:\{.*\} )?"([^"]*)"(?: [^"]*)?$`)
 
 // envoy is a line of Envoy's default access log.
 var envoy = regexp.MustCompile(`^\[([^\]]+)\] "(\S+) (\S+) (\S+)" (\d+) \S+ .*?` +
@@ -24,7 +25,10 @@ func parseHAProxy(line string, d *draft) (ok bool, err error) {
 	if found == nil {
 		return false, nil
 	}
-	d.setForwarded(found[1])
+	d.Request.IP = found[1][:max(strings.LastIndexByte(found[1], ':'), 0)] // ::1:3317 has a port, and no brackets
+	if found[4] == "<BADREQ>" {
+		return true, errors.New("it has no request: HAProxy could not read one")
+	}
 	if d.began, err = d.parseTime(found[2]); err != nil {
 		return true, err
 	}

@@ -55,6 +55,9 @@ func (s *Server) Close() {
 	s.redis.Close()
 }
 
+// SetTime sets the server's clock.
+func (s *Server) SetTime(at time.Time) { s.redis.SetTime(at.UnixMicro()) }
+
 // Limits returns the Loader.
 func (s *Server) Limits() *loader.Loader { return s.limits }
 
