@@ -27,8 +27,12 @@ func (t *trial) everywhere(do func(*faultproxy.Proxy)) func() error {
 	return func() error { t.proxies(do); return nil }
 }
 
-func (t *trial) allFaults() error {
+// faults are all that are tried here.
+func (t *trial) faults() []fault {
 	faults := t.proxyFaults()
+	for i := range faults {
+		faults[i].mute = !t.Cluster
+	}
 	switch {
 	case t.Cluster && t.Redis == "":
 		faults = append(faults, t.clusterFaults()...)
@@ -38,9 +42,21 @@ func (t *trial) allFaults() error {
 				end: t.restart},
 			fault{tried: "SCRIPT FLUSH", harmless: true, end: func() error { return t.flush() }})
 	}
-	for i, f := range faults {
-		f.mute = !t.Cluster && i < len(t.proxyFaults())
-		if !strings.Contains(f.tried, t.Only) {
+	return faults
+}
+
+func (t *trial) isTried(f fault) bool { return strings.Contains(f.tried, t.Only) }
+
+func (t *trial) names() (names []string) {
+	for _, f := range t.faults() {
+		names = append(names, f.tried)
+	}
+	return names
+}
+
+func (t *trial) allFaults() error {
+	for _, f := range t.faults() {
+		if !t.isTried(f) {
 			continue
 		}
 		if err := t.try(f); err != nil {
@@ -156,7 +172,7 @@ func (t *trial) comesBack(f fault) Row {
 	began, row := time.Now(), Row{Property: ComesBack, Tried: f.tried}
 	for rounds := 1; ; rounds++ {
 		answers, _ := t.calls(atOnce, "back")
-		i := slices.IndexFunc(answers, func(a answer) bool { return !a.granted() })
+		i := slices.IndexFunc(answers, func(a answer) bool { return !a.granted() || a.wrong != "" })
 		row.Seen = fmt.Sprintf("%.2f s", time.Since(began).Seconds())
 		switch {
 		case i < 0:
@@ -178,6 +194,7 @@ func (t *trial) judge(f fault, limit time.Duration, answers []answer, charged []
 	kinds, slowest := map[string]int{}, time.Duration(0)
 	var twice, permits int64
 	var hung, misled string
+	cure := "only an error reply proves that nothing ran: a lost connection or a timeout is unknown"
 	for i, a := range answers {
 		slowest, permits = max(slowest, a.took), permits+charged[i]
 		if charged[i] > 1 {
@@ -191,6 +208,9 @@ func (t *trial) judge(f fault, limit time.Duration, answers []answer, charged []
 			kind = "granted"
 		}
 		kinds[kind]++
+		if a.wrong != "" {
+			misled, cure = a.wrong, "a reply is Redis's to this call: after a timeout close the connection, its reply may come"
+		}
 		if kind == refused && f.mute {
 			misled = fmt.Sprintf("%v, and Redis answered nothing", a)
 		}
@@ -219,7 +239,7 @@ func (t *trial) judge(f fault, limit time.Duration, answers []answer, charged []
 	}
 	row.Seen = strings.TrimPrefix(row.Seen, ", ")
 	if misled != "" {
-		row.Seen, row.Cure = misled, "only an error reply proves that nothing ran: a lost connection or a timeout is unknown"
+		row.Seen, row.Cure = misled, cure
 	}
 	t.report(row)
 }

@@ -45,6 +45,7 @@ type answer struct {
 
 	took   time.Duration
 	failed string // why there is no answer, or why it cannot be read
+	wrong  string // why the reply is none to this call
 }
 
 // The kinds of errors.
@@ -56,6 +57,11 @@ const (
 
 // granted reports whether it is a reply that grants.
 func (a answer) granted() bool { return len(a.Reply) > 0 && a.Reply[0] > 0 }
+
+// isOf reports whether it is the reply to the first call about a key: a grant, also if it was charged several times.
+func (a answer) isOf(limit int64) bool {
+	return len(a.Reply) == 5 && a.granted() && int64(a.Reply[1]) < limit && int64(a.Reply[1]) > limit-100
+}
 
 // String is the answer in a few words.
 func (a answer) String() string {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -72,6 +73,9 @@ func Run(ctx context.Context, o Options, report func(Row)) error {
 	}
 	t := &trial{Options: o, stand: s, ctx: ctx, report: report}
 	defer t.stop()
+	if o.Only != "" && !slices.ContainsFunc(t.faults(), t.isTried) {
+		return fmt.Errorf("--only %q is in no name of a fault: want a part of %s", o.Only, strings.Join(t.names(), ", "))
+	}
 	tries := []func() error{t.allFaults}
 	if o.Only == "" {
 		tries = []func() error{t.reads, t.playVectors, t.asks, t.errorReplies, t.allFaults}
@@ -175,9 +179,16 @@ func (t *trial) calls(count int, limiter string, subject ...string) (answers []a
 	for i := range answers {
 		of := append(subject, fmt.Sprint("s", t.last+1))[0]
 		key := fmt.Sprintf("sluice:try-caller/%s-%d:{%s}:ll1", limiter, t.last+1, of)
-		r := t.request(sluice.ListLogV1(), []string{key}, "1000", "3600000000", "1", "0")
+		limit := 1000 + 100*((t.last+1)%9000) // of its own, so that the reply to another call is known
+		r := t.request(sluice.ListLogV1(), []string{key}, fmt.Sprint(limit), "3600000000", "1", "0")
 		keys = append(keys, key)
-		work.Go(func() { answers[i] = t.programs[i%len(t.programs)].ask(r, t.patience()) })
+		work.Go(func() {
+			a := t.programs[i%len(t.programs)].ask(r, t.patience())
+			if a.Reply != nil && !a.isOf(int64(limit)) {
+				a.wrong = fmt.Sprintf("%v to the first call of %d permits", a, limit)
+			}
+			answers[i] = a
+		})
 	}
 	work.Wait()
 	return answers, keys

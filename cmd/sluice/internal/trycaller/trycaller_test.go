@@ -62,12 +62,17 @@ func (c *caller) answer(r request) map[string]any {
 	}
 	kind := map[bool]string{true: unknown, false: refused}[err != nil && c.fault != "misleads"]
 	switch {
+	case err != nil && c.fault == "denies":
+		return map[string]any{"id": r.ID, "reply": []int64{0, 0, 0, 0, 0}}
 	case err != nil:
 		return map[string]any{"id": r.ID, "error": err.Error(), "kind": kind}
 	case failed != "":
 		return map[string]any{"id": r.ID, "error": failed, "kind": refused}
 	}
 	granted := reply[0] > 0
+	if c.fault == "mixes" && len(reply) > 1 {
+		reply[1] = 999
+	}
 	if c.fault == "one" {
 		granted = reply[0] == 1
 	}
@@ -170,13 +175,15 @@ func TestServerTryCaller(t *testing.T) {
 		{"stays", "restarts", ComesBack, "the server restarts"},
 		{"loads once", "FLUSH", ComesBack, "SCRIPT FLUSH"},
 		{"misleads", "lost, one by one", TellsApart, "replies are lost, one by one"},
+		{"denies", "lost, one by one", TellsApart, "replies are lost, one by one"},
+		{"mixes", "silent, one", ComesBack, "silent, one call"},
 		{"eval", "", AsksLittle, "the commands of list_log"},
 		{"one", "", ReadsRight, "several permits"},
 	} {
 		t.Run(test.fault+" "+test.only, func(t *testing.T) {
 			t.Parallel()
-			o := Options{Command: []string{"env", "TRY_CALLER_FAULT=" + test.fault, os.Args[0]}, Binary: programs[0], Within: 3 * time.Second, Only: test.only,
-				Stderr: t.Output()}
+			o := Options{Command: []string{"env", "TRY_CALLER_FAULT=" + test.fault, os.Args[0]}, Binary: programs[0],
+				Within: 3 * time.Second, Only: test.only, Stderr: t.Output()}
 			var failed []Row
 			rows := 0
 			err := Run(t.Context(), o, func(row Row) {
@@ -196,5 +203,18 @@ func TestServerTryCaller(t *testing.T) {
 				t.Errorf("failed: %+v", failed)
 			}
 		})
+	}
+}
+
+// A part of no name is an error, not a trial of nothing.
+func TestServerTryCallerOnly(t *testing.T) {
+	programs, err := localredis.Programs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = Run(t.Context(), Options{Command: []string{"false"}, Binary: programs[0], Only: "silnt", Stderr: t.Output()},
+		func(row Row) { t.Errorf("%+v", row) })
+	if err == nil || !strings.Contains(err.Error(), "silent, one call") {
+		t.Errorf("%v, want the names", err)
 	}
 }
