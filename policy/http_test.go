@@ -354,7 +354,7 @@ func TestMiddlewareWhileTheFileChanges(t *testing.T) {
 	wantStatuses(t, "calls of one subject in both files", statuses(2, call), 200, 429)
 }
 
-// The client is told by so many proxies, whoever they are.
+// The client is told by so many proxies, whatever their addresses.
 func TestHops(t *testing.T) {
 	_, limits := fakeRedis(t)
 	policies := load(t, limits, "hops: 2\nlimits: {x: {by: request.ip, rates: 1/1m}}")

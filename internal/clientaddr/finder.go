@@ -21,7 +21,7 @@ type Finder struct {
 	next    func(*hops) (element string) // takes the right-most element, as an address with or without a port
 	trusted []netip.Prefix
 	unix    bool // Unix sockets are trusted
-	hops    int  // that write X-Forwarded-For, whoever they are; 0: those that are trusted
+	hops    int  // that write X-Forwarded-For, at any address; 0: those that are trusted
 }
 
 // TrustXForwardedFor has these proxies believed in the header X-Forwarded-For.
@@ -34,7 +34,7 @@ func (f *Finder) TrustForwarded(proxies ...string) error {
 	return f.trust("Forwarded", (*hops).forwarded, proxies)
 }
 
-// TrustHops has so many proxies, whoever they are, believed in the header X-Forwarded-For: the client is the n-th
+// TrustHops has so many proxies, at any address, believed in the header X-Forwarded-For: the client is the n-th
 // address from the right.
 func (f *Finder) TrustHops(n int) error {
 	if f.header != "" || n < 1 || n > maxHops {

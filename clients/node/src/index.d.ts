@@ -402,7 +402,7 @@ export function keyByHeader(name: string): (request: Headers) => string;
  * Counts by the client's address, of IPv6 by its first 64 bits (ipv6Prefix: 1 to 128). trustedProxies names those that
  * append to X-Forwarded-For: prefixes ("10.0.0.0/8"), addresses, or "unix" for Unix sockets. A client that a proxy
  * calls "unknown" is counted for the proxy. If you know how many proxies there are and not their addresses, say hops:
- * with 2 the client is the second from the right, whoever calls. If there are fewer, or that one is no address, it is
+ * with 2 the client is the second from the right. If there are fewer, or that one is no address, it is
  * the address of the connection, as with Envoy's xff_num_trusted_hops. Nobody may reach the service by fewer proxies:
  * who does writes what they like.
  */

@@ -73,7 +73,7 @@ def key_by_ip(trusted_proxies: Sequence[str] = (), ipv6_prefix: int = 64, hops: 
     the left of it was written by the client, and is never used. "unknown" is counted for the proxy that wrote it.
 
     If you know how many proxies there are and not their addresses, say hops: with 2 the client is the second from the
-    right, whoever calls. If there are fewer, or that one is no address, it is the address of the connection, as with
+    right. If there are fewer, or that one is no address, it is the address of the connection, as with
     Envoy's xff_num_trusted_hops. Nobody may reach the service by fewer proxies: who does writes what they like."""
     check_list("", "trusted_proxies", trusted_proxies, 'prefixes ("10.0.0.0/8"), addresses, or "unix"')
     networks = [_network(proxy) for proxy in trusted_proxies if proxy != "unix"]
