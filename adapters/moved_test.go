@@ -19,11 +19,11 @@ import (
 // A service with ulule's middleware lets nearly twice its limit of 100 a second through; with our store, 100.
 func TestServerMoved(t *testing.T) {
 	rdb := redistest.Start(t).Client(t)
-	theirs, err := sredis.NewStore(rdb)
+	original, err := sredis.NewStore(rdb)
 	must(t, err)
 	ours, err := ulule.NewStore(rdb)
 	must(t, err)
-	before, after := audit(theirs), audit(ours)
+	before, after := audit(original), audit(ours)
 	t.Logf("before: %d of 100, after: %d of 100", before, after)
 	if before <= 100 || after > 100 {
 		t.Error("want more than 100 before, and no more than 100 after")

@@ -39,7 +39,9 @@ func (b booker) ReserveN(ctx context.Context, subject string, n int64) (*Reserva
 
 // ReserveWithin is ReserveN that books at most maxWait ahead, in whole microseconds, or what ReserveN would if that is
 // less. With 0 it grants what Allow would. Cost: one round trip.
-func (b booker) ReserveWithin(ctx context.Context, subject string, n int64, maxWait time.Duration) (*Reservation, error) {
+func (b booker) ReserveWithin(
+	ctx context.Context, subject string, n int64, maxWait time.Duration,
+) (*Reservation, error) {
 	q := question{method: reserve, permits: n, id: b.callID(), maxWait: min(maxWait, b.maxAhead())}
 	d, err := b.decide(ctx, subject, q)
 	if err != nil {

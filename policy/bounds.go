@@ -100,7 +100,8 @@ func neverIs(e ast.Expr, text string) (what, want string) {
 	case name == "request.method" && text != strings.ToUpper(text):
 		return fmt.Sprintf("request.method is never %q", text), fmt.Sprintf("%q", strings.ToUpper(text))
 	case name == "request.path" && strings.ContainsAny(text, "?#"):
-		return fmt.Sprintf("request.path has no query: it is never %q", text), `the path alone; request.query["name"] is a value`
+		return fmt.Sprintf("request.path has no query: it is never %q", text),
+			`the path alone; request.query["name"] is a value`
 	case name == "request.path" && text != "" && text != "*" && text[0] != '/':
 		return fmt.Sprintf("request.path is never %q", text), fmt.Sprintf("%q", "/"+text)
 	case name == "request.ip":

@@ -39,10 +39,12 @@ var descriptorVariables = []variable{
 var userNames = []string{"user.key", "user.plan"}
 
 // functionNames is the functions that expressions may call; functionForms shows how.
-var functionNames = []string{"ip", "cidr", "containsIP", "lowerAscii", "startsWith", "endsWith", "contains", "matches", "size", "int",
+var functionNames = []string{"ip", "cidr", "containsIP", "lowerAscii", "startsWith", "endsWith",
+	"contains", "matches", "size", "int",
 	"string"}
 
-const functionForms = `ip(address, 64), cidr("10.0.0.0/8").containsIP(address), text.lowerAscii(), text.startsWith(".."), text.endsWith(".."), ` +
+const functionForms = `ip(address, 64), cidr("10.0.0.0/8").containsIP(address), ` +
+	`text.lowerAscii(), text.startsWith(".."), text.endsWith(".."), ` +
 	`text.contains(".."), text.matches(".."), size(text), int(text), string(number)`
 
 // formsOf shows how an operator or a function is used.

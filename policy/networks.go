@@ -14,8 +14,8 @@ import (
 	"github.com/sluice-redis/sluice/internal/clientaddr"
 )
 
-// networks is a value of expressions: what cidr("10.0.0.0/8") makes, and what the file's `networks` name. Names are those
-// of Kubernetes' library for CEL.
+// networks is a value of expressions: what cidr("10.0.0.0/8") makes, and what the file's `networks` name. The functions
+// have the names of Kubernetes' library for CEL.
 type networks []netip.Prefix
 
 var networksType = cel.OpaqueType("net.CIDR")

@@ -90,8 +90,8 @@ func addressKey(text string, bits int) (string, error) {
 	return networkOf(text, bits)
 }
 
-// override applies the override of the subject, or else the first one of a network that it is in, if there is one and it
-// has not ended.
+// override applies the override of the subject, or else the first one of a network that has it. One that has ended does
+// not count.
 func (m *Match) override(at time.Time) {
 	if at.IsZero() {
 		at = time.Now()

@@ -233,7 +233,8 @@ func (s *set) limitersOf(policy *Policy) ([]loader.Limiter, func([]loader.Limit)
 	}
 	i := slices.IndexFunc(s.file.Policies, func(old *Policy) bool {
 		return old.Name == policy.Name && old.Script == policy.Script && old.Fail == policy.Fail &&
-			old.Ahead == policy.Ahead && old.Zone.String() == policy.Zone.String() && slices.Equal(old.Rates, policy.Rates) && reflect.DeepEqual(old.Plans, policy.Plans)
+			old.Ahead == policy.Ahead &&
+			old.Zone.String() == policy.Zone.String() && slices.Equal(old.Rates, policy.Rates) && reflect.DeepEqual(old.Plans, policy.Plans)
 	})
 	if i < 0 {
 		return nil, nil

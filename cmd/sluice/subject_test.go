@@ -37,7 +37,8 @@ func TestServerNamed(t *testing.T) {
 		{limits.ListLog("login", two), "2001:db8:1:2::/64"}, {limits.ListLog("login", two), "2001:db8:9::/64"},
 		{limits.ListLog("login", two), "2001:db8:9:9::/64"}, {limits.GCRA("sms", two), "ada"},
 		{limits.SliceRing("api", []loader.Limit{two}), "ada@example.com"}, {limits.ListLog("pair", two), "192.0.2.7|ada"},
-		{limits.ListLog("banned", two), "ada"}, {limits.ListLog("banned-ban", loader.Limit{Permits: 2, Window: time.Hour}), "ada"},
+		{limits.ListLog("banned", two), "ada"},
+		{limits.ListLog("banned-ban", loader.Limit{Permits: 2, Window: time.Hour}), "ada"},
 		{limits.Quota("banned-month", 5, loader.Monthly(time.UTC)), "ada"},
 	} {
 		_, err := one.AllowN(background, one.subject, 2)

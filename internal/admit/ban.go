@@ -24,15 +24,13 @@ func (q *Request) addBan(c *Charge) {
 			return
 		}
 	}
-	b := &ban{Charge: Charge{Limiter: c.Ban, Subject: c.Subject, Name: c.Name, Shadow: c.Shadow}, of: []*Charge{c}}
-	q.bans = append(q.bans, b)
+	look := Charge{Kind: Look, Limiter: c.Ban, Subject: c.Subject, Name: c.Name, Shadow: c.Shadow}
+	q.bans = append(q.bans, &ban{look, []*Charge{c}})
 }
 
 // look asks whether the subject is banned.
 func (b *ban) look(q *Request) {
-	d, err := b.Limiter.Peek(lasting(q.ctx), b.Subject)
-	d.Granted = err == nil && (d.Degraded || d.Remaining > 0)
-	b.answer(d, err)
+	b.ask(lasting(q.ctx))
 	banned.note(&b.Charge)
 }
 
@@ -81,7 +79,7 @@ func (q *Request) judgeBans() {
 // errors: the request is refused as it was.
 func (b *ban) charge(q *Request) {
 	d, err := b.Limiter.AllowN(lasting(q.ctx), b.Subject, 1)
-	if err == nil && !d.Degraded && d.Remaining == 0 {
+	if err == nil && d.Remaining == 0 {
 		b.look(q)
 	}
 }

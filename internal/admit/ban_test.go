@@ -72,6 +72,22 @@ func TestBanOfOthers(t *testing.T) {
 	wantOutcome(t, ask(t, d), admission.Allowed) // the ban was lifted, and the next request knows
 }
 
+// While one ban refuses a request, its other refusals are not charged.
+func TestBanAlone(t *testing.T) {
+	f := newFake(t)
+	hour := func(name string) loader.Limiter { return f.ListLog(name, loader.Limit{Permits: 1, Window: time.Hour}) }
+	banned, full, refusals := hour("banned"), f.perMinute("full", 1), hour("full-ban")
+	for _, limiter := range []loader.Limiter{banned, full} {
+		if _, err := limiter.Allow(t.Context(), "all"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d := checked(t, door{Limits: f.Loader, Charges: []charge{
+		{Limiter: f.perMinute("free", 9), Key: all, Ban: banned}, {Limiter: full, Key: all, Ban: refusals}}})
+	wantOutcome(t, ask(t, d), admission.Denied)
+	wantRemaining(t, f, refusals, 1)
+}
+
 // In shadow a ban is reported, and refuses nobody.
 func TestBanInShadow(t *testing.T) {
 	f := newFake(t)

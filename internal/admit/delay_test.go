@@ -78,7 +78,7 @@ func TestDelayCallerLeaves(t *testing.T) {
 // No more are held than MaxHeld, and nobody beyond a deadline.
 func TestDelayBounds(t *testing.T) {
 	f := newFake(t)
-	api := f.ListLog("api", loader.Limit{Permits: 1, Window: 40 * time.Second})
+	api := f.ListLog("api", loader.Limit{Permits: 1, Window: 25 * time.Second})
 	o := options{Delay: time.Minute, MaxHeld: 1}
 	d := checked(t, door{Charges: []charge{{Limiter: api, Key: all}}, Options: o})
 	wantOutcome(t, ask(t, d), admission.Allowed)
@@ -86,7 +86,7 @@ func TestDelayBounds(t *testing.T) {
 	defer cancel()
 	var q admit.Request
 	d.Decide(soon, &q, "ada", both)
-	if wantOutcome(t, q.Result, admission.Denied); q.RetryAfter != 40*time.Second {
+	if wantOutcome(t, q.Result, admission.Denied); q.RetryAfter != 25*time.Second {
 		t.Errorf("with a deadline before: %+v", q.Result)
 	}
 	isHeld, held := make(chan struct{}), sync.WaitGroup{}
@@ -97,7 +97,7 @@ func TestDelayBounds(t *testing.T) {
 		d.Decide(ctx, &q, "ada", both)
 	})
 	<-isHeld
-	if r := ask(t, d); r.Outcome != admission.Denied || r.RetryAfter != 80*time.Second {
+	if r := ask(t, d); r.Outcome != admission.Denied || r.RetryAfter != 50*time.Second {
 		t.Errorf("while one is held: %+v", r)
 	}
 	leave()

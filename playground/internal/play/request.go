@@ -64,7 +64,8 @@ func (r request) words(k *limiter) (keys, args []string) {
 		return keys, decimals(append([]int64{r.ttl, r.permits}, r.windows()...)...)
 	case "quota":
 		begin := r.now - r.now%limit.Window
-		return keys, decimals(limit.Permits, r.permits, 0, begin-limit.Window, begin, begin+limit.Window, begin+2*limit.Window)
+		length := limit.Window
+		return keys, decimals(limit.Permits, r.permits, 0, begin-length, begin, begin+length, begin+2*length)
 	case "concurrency":
 		return keys, append(decimals(limit.Permits, r.ttl, int64(r.purpose)), r.id)
 	}

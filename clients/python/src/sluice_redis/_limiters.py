@@ -246,9 +246,9 @@ class Limiter:
 
         It books the permits with one round trip and sleeps until they are due. Permits are booked in the order in which
         calls reach Redis, across all processes (slice_ring and quota, which cannot book, sleep and ask again). If that
-        would take longer than max_wait (up to 366 days) it raises WaitError at once, and nothing is booked. With max_wait it
-        goes on through an outage of Redis. If it is interrupted (KeyboardInterrupt, a cancelled task), it gives the
-        booking back in the background where it can.
+        would take longer than max_wait (up to 366 days) it raises WaitError at once, and nothing is booked.
+        With max_wait it goes on through an outage of Redis. If it is interrupted (KeyboardInterrupt, a cancelled task),
+        it gives the booking back in the background where it can.
         """
         bound = math.inf if max_wait is None else check_duration(self.name, "max_wait", max_wait, 0, 366 * DAY_US) / 1e6
         return (yield from _Wait(self, subject, n, bound).run())

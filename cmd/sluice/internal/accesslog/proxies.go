@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// haproxy is a line of HAProxy's option httplog or httpslog, with what syslog may have written in front. Captured headers have no
-// names, so they are not read.
+// haproxy is a line of HAProxy's option httplog or httpslog, with what syslog may have written in front. Captured headers
+// have no names, so they are not read.
 var haproxy = regexp.MustCompile(`^(?:[^"]*\]: )?(\S+) \[([^\]]+)\] \S+ \S+/\S+ (?:[+-]?\d+/){4}[+-]?\d+ (-?\d+) ` +
 	`\+?\d+ \S+ \S+ \S{4} (?:\d+/){4}\+?\d+ \d+/\d+ (?:\{.*\} )?"([^"]*)"(?: [^"]*)?$`)
 

@@ -200,30 +200,29 @@ func TestCores(t *testing.T) {
 	}
 }
 
-// TestCalendar wants the months of the log's time, in their zone.
-func TestCalendar(t *testing.T) {
+// TestCalendarAndBan wants the months of the log's time, in their zone, and nobody to be let in who was refused twice in
+// the last hour.
+func TestCalendarAndBan(t *testing.T) {
 	midnight := time.Date(2026, 2, 28, 23, 0, 0, 0, time.UTC) // in Berlin
-	var hits []hit
-	for _, s := range []time.Duration{-3, -2, -1, 0, 1, 2} {
-		hits = append(hits, hit{midnight.Add(s * time.Second), "1.1.1.1", 200})
-	}
-	got, _ := verdictsOf(t, configOf(t, "zone: Europe/Berlin\nlimits: {api: {by: request.ip, rates: 2/month}}"), logOf(hits))
-	want := map[int64]Verdict{1: Granted, 2: Granted, 3: Denied, 4: Granted, 5: Granted, 6: Denied}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
-}
-
-// TestBan wants nobody to be let in who was refused twice in the last hour.
-func TestBan(t *testing.T) {
-	var hits []hit
-	for _, s := range []time.Duration{0, 1, 2, 120, 3601, 3602} {
-		hits = append(hits, hit{start.Add(s * time.Second), "1.1.1.1", 200})
-	}
-	got, _ := verdictsOf(t, configOf(t, "limits: {api: {by: request.ip, rates: 1/1m, ban: 2/1h}}"), logOf(hits))
-	want := map[int64]Verdict{1: Granted, 2: Denied, 3: Denied, 4: Denied, 5: Granted, 6: Denied}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
+	for limit, want := range map[string]string{
+		"at -3 -2 -1 0 1 2: rates: 2/month, zone: Europe/Berlin": "GGDGGD",
+		"at 0 1 2 120 3601 3602: rates: 1/1m, ban: 2/1h":         "GDDDGD",
+	} {
+		at, words, _ := strings.Cut(strings.TrimPrefix(limit, "at "), ": ")
+		var hits []hit
+		for _, second := range strings.Fields(at) {
+			n, err := time.ParseDuration(second + "s")
+			must(t, err)
+			hits = append(hits, hit{midnight.Add(n), "1.1.1.1", 200})
+		}
+		verdicts, _ := verdictsOf(t, configOf(t, "limits: {api: {by: request.ip, "+words+"}}"), logOf(hits))
+		got := ""
+		for line := range len(hits) {
+			got += map[Verdict]string{Granted: "G", Denied: "D"}[verdicts[int64(line+1)]]
+		}
+		if got != want {
+			t.Errorf("%s: %s, want %s", limit, got, want)
+		}
 	}
 }
 
