@@ -183,6 +183,19 @@ func TestBuiltIsIgnored(t *testing.T) {
 	}
 }
 
+// What is built is not committed: no file of the repository is larger than a megabyte.
+func TestNothingBuiltIsCommitted(t *testing.T) {
+	list, err := exec.Command("git", "-C", "../../..", "ls-files", "-z").Output()
+	if err != nil || len(list) == 0 {
+		t.Fatalf("git ls-files: %v", err)
+	}
+	for name := range strings.SplitSeq(strings.TrimSuffix(string(list), "\x00"), "\x00") {
+		if info, err := os.Stat("../../../" + name); err == nil && info.Size() > 1<<20 {
+			t.Errorf("%s has %d bytes: remove it, and name it in .gitignore", name, info.Size())
+		}
+	}
+}
+
 // The programs of README and docs/failure.md compile, and do what they say: they take one of five (the first then waits
 // for another), and without Redis the second grants by its policy.
 func TestServerReadmeGo(t *testing.T) {
