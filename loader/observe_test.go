@@ -235,6 +235,12 @@ func TestObserverOfAttempts(t *testing.T) {
 			if e := w.events[1]; e.Attempts != 2 || e.Loaded {
 				t.Errorf("%+v; want two attempts and nothing loaded", e)
 			}
+			m.FlushAll()
+			must(t, client(t, m.Addr()).ScriptFlush(background).Err())
+			limits = loader.New(client(t, p.addr), append(way.opts, loader.Observe(w), loader.PreloadedOnly())...)
+			if err := allow(); !errors.Is(err, loader.ErrNotLoaded) || w.events[2].Loaded {
+				t.Errorf("%v, %+v; want an error and nothing loaded", err, w.events[2])
+			}
 		})
 	}
 }

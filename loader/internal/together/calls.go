@@ -16,14 +16,14 @@ type Result struct {
 }
 
 // AskAll is Ask for several calls at once: one round trip, unless some need another attempt. It takes no longer than
-// the longest of their timeouts. Where no two ask about one key (unordered), they may share round trips with other
+// the longest of their timeouts. Where no two ask about one key (mayShare), they may share round trips with other
 // callers.
-func (c *Client) AskAll(ctx context.Context, calls []*wire.Call, unordered bool) []Result {
+func (c *Client) AskAll(ctx context.Context, calls []*wire.Call, mayShare bool) []Result {
 	results := make([]Result, len(calls))
-	open := make([]*attempt, len(calls))
+	open := make([]*openCall, len(calls))
 	var timeout time.Duration
 	for i, call := range calls {
-		open[i] = &attempt{call: call, result: &results[i]}
+		open[i] = &openCall{call: call, result: &results[i]}
 		timeout = max(timeout, call.Timeout)
 	}
 	ctx, cancel := c.WithTimeout(ctx, timeout)
@@ -32,17 +32,17 @@ func (c *Client) AskAll(ctx context.Context, calls []*wire.Call, unordered bool)
 	defer func() {
 		panicked := wire.ErrNoOutcome
 		for _, a := range open {
-			a.call.Report(&panicked)
+			a.call.TellBreaker(&panicked)
 		}
 	}()
 	for len(open) > 0 {
-		open = c.askOnce(ctx, open, unordered)
+		open = c.askOnce(ctx, open, mayShare)
 	}
 	return results
 }
 
-// attempt is an attempt of one of several calls.
-type attempt struct {
+// openCall is one of several calls, with its last attempt.
+type openCall struct {
 	call    *wire.Call
 	result  *Result
 	cmd     *wire.Command
@@ -51,14 +51,14 @@ type attempt struct {
 }
 
 // askOnce makes an attempt of each call, and what is needed before the next. It returns the calls that need one.
-func (c *Client) askOnce(ctx context.Context, open []*attempt, unordered bool) []*attempt {
+func (c *Client) askOnce(ctx context.Context, open []*openCall, mayShare bool) []*openCall {
 	if err := ctx.Err(); err != nil {
 		for _, a := range open {
 			a.step = a.call.Fail(err)
 		}
 		return unended(open)
 	}
-	c.send(ctx, open, unordered)
+	c.send(ctx, open, mayShare)
 	for _, a := range open {
 		a.step = a.call.Judge(ctx, a.cmd, a.outcome)
 	}
@@ -77,12 +77,12 @@ func (c *Client) askOnce(ctx context.Context, open []*attempt, unordered bool) [
 }
 
 // unended returns the calls that need another attempt, and sets the results of the others.
-func unended(all []*attempt) []*attempt {
-	open := make([]*attempt, 0, len(all))
+func unended(all []*openCall) []*openCall {
+	open := make([]*openCall, 0, len(all))
 	for _, a := range all {
 		if a.step.Done {
 			a.result.Answer, a.result.Err = a.step.Answer, a.step.Err
-			a.call.Report(&a.step.Err)
+			a.call.TellBreaker(&a.step.Err)
 			continue
 		}
 		open = append(open, a)
@@ -91,8 +91,8 @@ func unended(all []*attempt) []*attempt {
 }
 
 // admitted asks the breaker of each call, and returns the calls that may be sent.
-func admitted(ctx context.Context, all []*attempt) []*attempt {
-	open := make([]*attempt, 0, len(all))
+func admitted(ctx context.Context, all []*openCall) []*openCall {
+	open := make([]*openCall, 0, len(all))
 	for _, a := range all {
 		if a.result.Err = a.call.Admit(ctx); a.result.Err == nil {
 			open = append(open, a)
@@ -102,12 +102,12 @@ func admitted(ctx context.Context, all []*attempt) []*attempt {
 }
 
 // send sends a command of each call, and sets the outcomes.
-func (c *Client) send(ctx context.Context, open []*attempt, unordered bool) {
+func (c *Client) send(ctx context.Context, open []*openCall, mayShare bool) {
 	for _, a := range open {
 		a.call.Sent++
 		a.cmd = a.call.Attempt()
 	}
-	if c.share != nil && unordered {
+	if c.share != nil && mayShare {
 		c.share.sendAll(ctx, open)
 		return
 	}
@@ -115,7 +115,7 @@ func (c *Client) send(ctx context.Context, open []*attempt, unordered bool) {
 }
 
 // sendAlone sends the commands in one pipeline of their own.
-func (c *Client) sendAlone(ctx context.Context, open []*attempt) {
+func (c *Client) sendAlone(ctx context.Context, open []*openCall) {
 	cmds := make([]redis.Cmder, len(open))
 	for i, a := range open {
 		a.cmd.SetPiped()
@@ -149,15 +149,15 @@ func lateReply(cmd *wire.Command, returned <-chan struct{}, err *error) *wire.La
 }
 
 // load loads each missing script once on each node.
-func (c *Client) load(ctx context.Context, open []*attempt) {
-	waiting := map[wire.LoadTarget][]*attempt{}
+func (c *Client) load(ctx context.Context, open []*openCall) {
+	waiting := map[wire.LoadTarget][]*openCall{}
 	for _, a := range open {
 		if script := a.step.Load; script != nil {
 			to := a.call.Target(ctx, script)
 			waiting[to] = append(waiting[to], a)
 		}
 	}
-	var groups [][]*attempt
+	var groups [][]*openCall
 	var loads []func() error
 	for to, group := range waiting {
 		groups = append(groups, group)
@@ -171,7 +171,7 @@ func (c *Client) load(ctx context.Context, open []*attempt) {
 }
 
 // sendAll sends the commands of several calls in pipelines with others.
-func (s *sharing) sendAll(ctx context.Context, open []*attempt) {
+func (s *sharing) sendAll(ctx context.Context, open []*openCall) {
 	members := make([]*member, len(open))
 	nodes := make([]*redis.Client, len(open))
 	for i, a := range open {

@@ -1,20 +1,39 @@
 // Package together sends questions of many callers in one round trip.
 //
-// A call that goes alone passes one small door, Send: nothing else is on its way to its node, so it is sent directly.
-// Otherwise it becomes a member of the queue of its node, by itself or in a group of callers who ask for the same.
-// Pipelines take what is queued. A pipeline's commands about many keys are packed into one.
+// Send sends a call directly while nothing else is on its way to the call's node. Otherwise the call becomes a member of
+// the node's queue, by itself or in a group of callers who ask for the same. Pipelines take what is queued. A pipeline's
+// commands about many keys are packed into one.
 //
-// Each file uses only later ones: calls is for callers who have many calls themselves, client has the door; then
-// pipeline, member, pack, many; answer, group and round are what a group does in one pipeline; queue is the state that
-// all of them change under one lock.
+// In reading order: calls is for callers who have many calls themselves, client has Send; then queue, pipeline, member,
+// pack, many; group, round and answer are what a group does in one pipeline. One lock guards all their state.
 package together
 
 import (
 	"context"
+	"sync"
+	"sync/atomic"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/sluice-redis/sluice/loader/internal/wire"
 )
+
+// Client asks servers, and shares round trips among callers. New makes it. It is safe for concurrent use.
+type Client struct {
+	*wire.Client
+	share  *sharing // nil: each call goes by itself
+	paused atomic.Int64
+}
+
+// sharing is the Sender of calls that share round trips: it collects the commands of concurrent callers. It is used in
+// place of go-redis's AutoPipeline, which is experimental, does not work with a Ring, keeps callers whose context has
+// ended, and shares its goroutines and settings with all other users of the client.
+type sharing struct {
+	client *Client
+
+	mu     sync.Mutex
+	queues map[*redis.Client]*nodeQueue // those in use
+	groups map[groupKey]*group          // those with a member
+}
 
 // New returns a Client. With share, callers share round trips.
 func New(o wire.Options, share bool) *Client {
@@ -44,9 +63,9 @@ func (s *sharing) Send(ctx context.Context, cmd *wire.Command) error {
 			return err
 		}
 	}
-	m, q := s.join(ctx, node, cmd)
+	m, q := s.enter(ctx, node, cmd)
 	if m == nil {
-		defer s.leave(q)
+		defer s.exit(q)
 		return s.client.Client.Send(ctx, cmd)
 	}
 	r, err := s.await(ctx, m)
@@ -54,9 +73,9 @@ func (s *sharing) Send(ctx context.Context, cmd *wire.Command) error {
 	return err
 }
 
-// join adds a command to the queue of a node. If nothing is on its way there, it returns no member: the call goes by
+// enter adds a command to the queue of a node. If nothing is on its way there, it returns no member: the call goes by
 // itself, and leaves the queue at its end.
-func (s *sharing) join(ctx context.Context, node *redis.Client, cmd *wire.Command) (*member, *nodeQueue) {
+func (s *sharing) enter(ctx context.Context, node *redis.Client, cmd *wire.Command) (*member, *nodeQueue) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	q := s.queues[node]
@@ -72,8 +91,8 @@ func (s *sharing) join(ctx context.Context, node *redis.Client, cmd *wire.Comman
 	return m, q
 }
 
-// leave ends a direct call.
-func (s *sharing) leave(q *nodeQueue) {
+// exit ends a direct call.
+func (s *sharing) exit(q *nodeQueue) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	q.inFlight--

@@ -7,6 +7,31 @@ import (
 	"github.com/sluice-redis/sluice/loader/internal/wire"
 )
 
+// member is one caller's command, in a pipeline by itself or in a group.
+type member struct {
+	cmd       *wire.Command
+	ctx       context.Context
+	queue     *nodeQueue // of its node
+	group     *group     // nil: its command is not shared
+	pipeline  *pipeline  // nil: not in flight
+	abandoned bool       // its caller has left
+
+	done      chan struct{} // closed when the fields below are set
+	completed bool
+	err       error
+	raised    *wire.Raised
+
+	shared *wire.Answer // the reply to a command that asked for other callers too
+}
+
+// complete sets the outcome and wakes the caller.
+func (m *member) complete(err error, raised *wire.Raised) {
+	if !m.completed {
+		m.completed, m.err, m.raised = true, err, raised
+		close(m.done)
+	}
+}
+
 // await waits until a member has its outcome, or its caller's context ends. It returns what a hook has raised.
 func (s *sharing) await(ctx context.Context, m *member) (*wire.Raised, error) {
 	select {

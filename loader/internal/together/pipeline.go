@@ -4,6 +4,7 @@ import (
 	"context"
 	"runtime"
 	"slices"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/sluice-redis/sluice/loader/internal/wire"
@@ -14,6 +15,23 @@ const (
 	maxPipelines    = 2   // in flight to one node: while one is being answered the next is being written
 	maxPipelineSize = 256 // commands
 )
+
+// pipeline is one round trip to a node.
+type pipeline struct {
+	cmds    []redis.Cmder
+	singles []*member
+	batches []*groupBatch
+
+	ctx      context.Context // ends at the deadline, and when all callers have left
+	cancel   context.CancelFunc
+	deadline time.Time // the latest of the callers'
+	callers  int       // who still wait
+	ended    bool      // its callers have their outcomes, or have left
+
+	returned chan struct{} // closed when go-redis has returned and all members have what was answered
+	err      error
+	raised   *wire.Raised
+}
 
 // startNext starts a goroutine that sends what is queued, unless maxPipelines are in flight.
 func (s *sharing) startNext(q *nodeQueue) {
@@ -37,7 +55,7 @@ func (s *sharing) drain(q *nodeQueue) {
 // from an abandoned pipeline, the next one is not delayed: abandonPipeline starts it.
 func (s *sharing) sendNext(q *nodeQueue) (more bool) {
 	runtime.Gosched() // callers that are about to ask can join, above all those that the last pipeline has answered
-	p := s.pipeline(q)
+	p := s.takePipeline(q)
 	if p == nil {
 		return false
 	}
@@ -78,8 +96,8 @@ func (c *Client) sendPipeline(ctx context.Context, cmds []redis.Cmder) error {
 	return err
 }
 
-// pipeline makes the next pipeline. It returns nil if there is nothing to send.
-func (s *sharing) pipeline(q *nodeQueue) *pipeline {
+// takePipeline makes the next pipeline. It returns nil if there is nothing to send.
+func (s *sharing) takePipeline(q *nodeQueue) *pipeline {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := &pipeline{returned: make(chan struct{})}

@@ -53,7 +53,7 @@ type breaker struct {
 	refused  bool      // a call was refused in this time
 }
 
-// Admit asks the breaker of the call's node, and returns an error if that is open. Otherwise the call ends with Report.
+// Admit asks the breaker of the call's node, and returns an error if that is open. Otherwise the call ends with TellBreaker.
 func (c *Call) Admit(ctx context.Context) error {
 	all := c.client.breakers
 	switch {
@@ -97,8 +97,8 @@ func (b *breaker) refuse(now time.Time) *OpenError {
 	return err
 }
 
-// Report tells the breaker how the call has ended. Only the first time counts.
-func (c *Call) Report(outcome *error) {
+// TellBreaker tells the breaker how the call has ended. Only the first time counts.
+func (c *Call) TellBreaker(outcome *error) {
 	b, err, now := c.breaker, *outcome, time.Now()
 	if b == nil {
 		return

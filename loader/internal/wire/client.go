@@ -36,7 +36,7 @@ func New(o Options) *Client {
 	c.log = o.Log
 	c.rdb, c.unwrapped = o.Redis, unwrapped(o.Redis)
 	_, c.Single = c.unwrapped.(singleClient)
-	c.loads = loads{tasks: &c.tasks, calls: map[LoadTarget]*sharedCall{}}
+	c.shared = sharedCalls{tasks: &c.tasks, calls: map[LoadTarget]*sharedCall{}}
 	c.keepsDeadlines = keepsDeadlines(c.unwrapped)
 	c.deadlines = newDeadlines(o.Timeouts)
 	if o.Breaker != nil {

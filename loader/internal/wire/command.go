@@ -4,80 +4,10 @@ import (
 	"context"
 	"strconv"
 	"sync/atomic"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/sluice-redis/sluice"
 )
-
-// Question is what one call asks of a script. Its parts stay apart until its command is written.
-type Question struct {
-	Script  *sluice.Script
-	Key     string   // the first one, which decides the node
-	Keys    []string // the others
-	Args    []any    // in the order of the script's header
-	Limiter string   // its name, for the log; "" if no limiter asks
-	ID      string   // by which the script knows a repeat; "": none
-	Looks   bool     // it changes nothing
-	Fields  int      // minimum number of integers in the reply
-	Timeout time.Duration
-
-	// Of a question that may be asked for several callers at once:
-	Permits   int64 // of one caller
-	PermitsAt int   // where they stand among Args
-	MaxGroup  int64 // for how many callers one command may ask; 0: it cannot be shared
-}
-
-// AllKeys returns all keys of the question.
-func (q *Question) AllKeys() []string { return append([]string{q.Key}, q.Keys...) }
-
-// Answer is the reply of a script.
-type Answer struct {
-	Reply     []int64
-	Shared    bool  // the command asked for other callers too
-	Remaining int64 // then: the permits that remained after this caller's own
-}
-
-// Call is one question with all its attempts.
-type Call struct {
-	Question
-	Sent   int  // commands
-	Loaded bool // the server did not have the script, and it was sent
-
-	client    *Client
-	breaker   *breaker // nil: none
-	lost      error    // an attempt may have run: why its reply is missing
-	late      *Late    // the reply to the last attempt, if that was abandoned
-	cause     error    // of the last attempt that is repeated
-	retries   int      // without those for a missing script
-	reloads   int      // how often the script was missing
-	manyTries int      // how often it was not decided in a command for many keys
-	single    bool     // not part of a command for many keys
-	source    bool     // send the source: EVAL
-
-	first Command // of the first attempt, so that most calls are one allocation
-	args  [8]any  // room for Args
-}
-
-// NewCall makes the call of a question that has no arguments yet: append them to its Args.
-func (c *Client) NewCall(script *sluice.Script, key string, fields int) *Call {
-	call := &Call{client: c, Question: Question{Script: script, Key: key, Fields: fields, Timeout: c.Timeouts[0]}}
-	call.Args = call.args[:0]
-	return call
-}
-
-// MayJoin reports whether the call may share its command with other callers.
-func (c *Call) MayJoin() bool { return c.MaxGroup > 0 && !c.source }
-
-// MayPack reports whether the call may be a part of a command for many keys.
-func (c *Call) MayPack() bool { return !c.single && !c.source }
-
-// AllowGroup allows a question for this many permits, which stand at a place among its arguments, to share its command
-// with others who ask for as many, up to a capacity.
-func (q *Question) AllowGroup(permits int64, at int, capacity int64) {
-	q.Permits, q.PermitsAt = permits, at
-	q.MaxGroup = max(min(capacity, q.Script.Args[at].Max)/permits, 1)
-}
 
 // FirstKey is where the keys of a command begin: behind EVALSHA, the SHA1 and the number of keys.
 const FirstKey = 3
@@ -239,11 +169,6 @@ func (c *Command) Wanted() bool { return c.state.Load() != givenUp }
 
 // Answered reports whether the command, sent in a pipeline, has its reply.
 func (c *Command) Answered() bool { return c.state.Load() == answered }
-
-// unredirected reports whether an error of making a connection proves that the command has not run. For a single
-// command it does. For a command in a pipeline, go-redis returns the error of the first attempt, and a later attempt
-// may have run.
-func (c *Command) unredirected() bool { return !c.piped || c.GiveUp() }
 
 // Outcome returns the error of a command in a pipeline; err is the pipeline's error, done says that go-redis has
 // returned. It is nil if the command's reply has been read: a connection that is lost later leaves its error on all

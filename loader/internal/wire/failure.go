@@ -16,12 +16,12 @@ import (
 type Failure int
 
 const (
-	lost          Failure = iota // an error of go-redis or of a context: the script may have run
-	lostNetwork                  // the connection was lost: the script may have run
-	neverSent                    // no connection: the last attempt of go-redis sent nothing, earlier ones were redirected
+	lost          Failure = iota // an error of go-redis, or the caller has left: the script may have run
+	lostNetwork                  // the connection was lost, or a deadline has passed: the script may have run
+	neverSent                    // no connection: go-redis sent nothing last; in a pipeline, a redirected command may have run before
 	scriptMissing                // NOSCRIPT, or no such function
 	notDecided                   // not decided in a command for many keys: see NotDecided
-	slotMoves                    // TRYAGAIN: the script did not run, a retry may help soon
+	hashSlotMoves                // TRYAGAIN: the script did not run, a retry may help soon
 	notRun                       // another reply that proves that the script wrote nothing: a retry may help soon
 	refused                      // this user may not send the command, or the server does not know it
 	redirected                   // MOVED or ASK: go-redis follows by itself, and returns this error if that fails
@@ -40,7 +40,7 @@ func FailureOf(err error) Failure {
 	case codeNotDecided:
 		return notDecided
 	case "TRYAGAIN":
-		return slotMoves
+		return hashSlotMoves
 	case "LOADING", "READONLY", "CLUSTERDOWN", "MASTERDOWN", "BUSY", "NOREPLICAS", "MAXCLIENTS":
 		return notRun
 	case "MOVED", "ASK":
@@ -77,7 +77,7 @@ func classifyNetwork(err error) Failure {
 func (f Failure) isReply() bool { return f >= scriptMissing }
 
 // provesNotRun reports whether the script wrote nothing and a retry may help soon.
-func (f Failure) provesNotRun() bool { return f == notRun || f == slotMoves }
+func (f Failure) provesNotRun() bool { return f == notRun || f == hashSlotMoves }
 
 // inScript is in the error of a command that failed inside a script.
 const inScript = "@user_script:"

@@ -64,7 +64,7 @@ func (c *Client) load(ctx context.Context, script *sluice.Script, key string, al
 		}
 		to.Node = node
 	}
-	return c.loads.doOnce(ctx, to, func() error {
+	return c.shared.doOnce(ctx, to, func() error {
 		return c.Await(context.WithoutCancel(ctx), c.Timeouts[0], func(ctx context.Context) error {
 			return c.loadOn(ctx, to)
 		})

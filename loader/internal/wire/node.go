@@ -10,6 +10,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
+// firstLookup is the key under which a client shares its first look for nodes.
+var firstLookup = LoadTarget{}
+
 // firstLookupTimeout bounds how long a ClusterClient looks for its nodes for the first time.
 const firstLookupTimeout = 5 * time.Second
 
@@ -19,7 +22,7 @@ type nodes struct {
 	unwrapped any  // rdb without its wrappers
 	Single    bool // there is one server
 	known     atomic.Bool
-	loads     loads
+	shared    sharedCalls
 }
 
 // NodeOf returns the node of a key, nil if the client has only one. The first time, a ClusterClient asks its seeds,
@@ -29,7 +32,7 @@ func (n *nodes) NodeOf(ctx context.Context, key string) (*redis.Client, error) {
 		return n.nodeForKey(ctx, key)
 	}
 	if _, ok := n.unwrapped.(clusterClient); ok {
-		err := n.loads.doOnce(ctx, LoadTarget{}, func() error {
+		err := n.shared.doOnce(ctx, firstLookup, func() error {
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), firstLookupTimeout)
 			defer cancel()
 			_, err := n.nodeForKey(ctx, key)

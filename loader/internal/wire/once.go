@@ -15,8 +15,8 @@ type LoadTarget struct {
 	All    bool          // on every master
 }
 
-// loads makes each call once for all callers who need it at the same time.
-type loads struct {
+// sharedCalls makes each call once for all callers who need it at the same time.
+type sharedCalls struct {
 	tasks *tasks
 	mu    sync.Mutex
 	calls map[LoadTarget]*sharedCall
@@ -31,7 +31,7 @@ type sharedCall struct {
 
 // doOnce calls do, unless a call with the same key is running. It returns the call's error, or the context's as soon as
 // the context ends; the call goes on then.
-func (s *loads) doOnce(ctx context.Context, key LoadTarget, do func() error) error {
+func (s *sharedCalls) doOnce(ctx context.Context, key LoadTarget, do func() error) error {
 	c := s.getOrStart(key, do)
 	select {
 	case <-c.done:
@@ -43,7 +43,7 @@ func (s *loads) doOnce(ctx context.Context, key LoadTarget, do func() error) err
 }
 
 // getOrStart returns the running call with this key, or starts one.
-func (s *loads) getOrStart(key LoadTarget, do func() error) *sharedCall {
+func (s *sharedCalls) getOrStart(key LoadTarget, do func() error) *sharedCall {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if c := s.calls[key]; c != nil {

@@ -19,8 +19,8 @@ const (
 	firstPause   = 8 * time.Millisecond // then 32, 128, and 128 again
 )
 
-// errSlotMoves is in the error of a call that got TRYAGAIN for too long.
-var errSlotMoves = errors.New("the slot is moving between two masters, and not all of the keys are on the same one")
+// errHashSlotMoves is in the error of a call that got TRYAGAIN for too long.
+var errHashSlotMoves = errors.New("the slot is moving between two masters, and not all of the keys are on the same one")
 
 // Step is what an attempt leads to: the end of the call, or another attempt, perhaps after loading a script or a pause.
 type Step struct {
@@ -55,18 +55,19 @@ func (c *Call) judgeError(ctx context.Context, cmd *Command, err error) Step {
 		}
 	}
 	c.cause = err
+	neverWritten := cmd.GiveUp()
 	switch {
 	case f == notDecided:
 		return c.askAgain(err)
 	case f == scriptMissing:
 		return c.reload(err)
-	case f.provesNotRun(), f == neverSent && cmd.unredirected():
+	case f.provesNotRun(), f == neverSent && (!cmd.piped || neverWritten):
 		return c.retry(ctx, f, err)
 	case f.isReply() && !(f == redirected && cmd.piped):
 		return fail(c.final(f, err))
-	case cmd.GiveUp() && f == lostNetwork:
+	case neverWritten && f == lostNetwork:
 		return c.retry(ctx, f, err)
-	case cmd.GiveUp():
+	case neverWritten:
 		return fail(c.unanswered(err))
 	}
 	return c.replyLost(ctx, f, err)
@@ -83,7 +84,7 @@ func (c *Call) askAgain(err error) Step {
 // replyLost retries if that cannot charge twice.
 func (c *Call) replyLost(ctx context.Context, f Failure, err error) Step {
 	if !c.Looks {
-		c.lost = err
+		c.mayHaveRun = err
 	}
 	if c.Looks || c.ID != "" {
 		return c.retry(ctx, f, err)
@@ -94,8 +95,8 @@ func (c *Call) replyLost(ctx context.Context, f Failure, err error) Step {
 // retry pauses before the next attempt, or ends the call after too many of them.
 func (c *Call) retry(ctx context.Context, f Failure, err error) Step {
 	limit := maxRetries
-	if f == slotMoves {
-		limit, err = maxTryAgain, fmt.Errorf("%w: %w", errSlotMoves, err)
+	if f == hashSlotMoves {
+		limit, err = maxTryAgain, fmt.Errorf("%w: %w", errHashSlotMoves, err)
 	}
 	pause := firstPause << (2 * min(c.retries, maxRetries-1))
 	pause = pause/2 + rand.N(pause/2)
@@ -111,19 +112,25 @@ func (c *Call) retry(ctx context.Context, f Failure, err error) Step {
 // reload loads a script that is missing; the second time, a client that hides its nodes sends the source.
 func (c *Call) reload(err error) Step {
 	c.reloads++
-	c.Loaded = true
 	if c.client.PreloadedOnly || c.reloads > maxReloads {
 		return fail(c.notLoaded(err))
 	}
-	if c.source = c.reloads > 1 && c.client.errHiddenNodes() != nil; c.source {
-		return again
+	if c.reloads > 1 && c.client.errHiddenNodes() != nil {
+		return c.sendSource()
 	}
 	return Step{Load: c.Script}
+}
+
+// sendSource has the next attempt send the script itself.
+func (c *Call) sendSource() Step {
+	c.source, c.Loaded = true, true
+	return again
 }
 
 // AfterLoad takes the outcome of loading the script that a step asked for.
 func (c *Call) AfterLoad(ctx context.Context, step Step, err error) Step {
 	if err == nil {
+		c.Loaded = c.Loaded || step.loadFailed == nil
 		return again
 	}
 	if step.loadFailed != nil { // the script for one may work
@@ -134,8 +141,7 @@ func (c *Call) AfterLoad(ctx context.Context, step Step, err error) Step {
 	err = fmt.Errorf("loading the script: %w", err)
 	switch f := FailureOf(err); {
 	case f == refused:
-		c.source = true
-		return again
+		return c.sendSource()
 	case ctx.Err() != nil, errors.Is(err, errAltered), f.isReply() && !f.provesNotRun():
 		return fail(c.unanswered(err))
 	default:

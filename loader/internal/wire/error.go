@@ -60,7 +60,7 @@ func (notLoadedFunction) Is(target error) bool { return target == ErrNotLoaded }
 
 // unanswered is the error of a call that got no reply: Unknown if any of its attempts may have run.
 func (c *Call) unanswered(err error) error {
-	if c.lost == nil {
+	if c.mayHaveRun == nil {
 		return c.noDecision(err)
 	}
 	e := c.fault(Unknown, err)
@@ -81,7 +81,7 @@ func (c *Call) outOfTime(cmd *Command, f Failure, err error) error {
 	case cmd.GiveUp():
 		err = fmt.Errorf("not sent in time: %w", err)
 	case !c.Looks && f != neverSent:
-		c.lost = err
+		c.mayHaveRun = err
 	}
 	if c.cause != nil {
 		err = fmt.Errorf("%w: %w", err, c.cause)
@@ -106,7 +106,7 @@ func (c *Call) final(f Failure, err error) error {
 	code := CodeOf(err)
 	_, text, _ := strings.Cut(err.Error(), " ")
 	if FailedInScript(text) && code != "WRONGTYPE" && !c.Looks && !refusedInScript(err) {
-		c.lost = err
+		c.mayHaveRun = err
 		return c.unanswered(err)
 	}
 	switch code {

@@ -1,0 +1,163 @@
+package wire
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/sluice-redis/sluice"
+)
+
+// Question is what one call asks of a script. Its parts stay apart until its command is written.
+type Question struct {
+	Script  *sluice.Script
+	Key     string   // the first one, which decides the node
+	Keys    []string // the others
+	Args    []any    // in the order of the script's header
+	Limiter string   // its name, for the log; "" if no limiter asks
+	ID      string   // by which the script knows a repeat; "": none
+	Looks   bool     // it changes nothing
+	Fields  int      // minimum number of integers in the reply
+	Timeout time.Duration
+
+	// Of a question that may be asked for several callers at once:
+	Permits   int64 // of one caller
+	PermitsAt int   // where they stand among Args
+	MaxGroup  int64 // for how many callers one command may ask; 0: it cannot be shared
+}
+
+// AllKeys returns all keys of the question.
+func (q *Question) AllKeys() []string { return append([]string{q.Key}, q.Keys...) }
+
+// AllowGroup allows a question for this many permits, which stand at a place among its arguments, to share its command
+// with others who ask for as many, up to a capacity.
+func (q *Question) AllowGroup(permits int64, at int, capacity int64) {
+	q.Permits, q.PermitsAt = permits, at
+	q.MaxGroup = max(min(capacity, q.Script.Args[at].Max)/permits, 1)
+}
+
+// Answer is the reply of a script.
+type Answer struct {
+	Reply     []int64
+	Shared    bool  // the command asked for other callers too
+	Remaining int64 // then: the permits that remained after this caller's own
+}
+
+// Call is one question with all its attempts.
+type Call struct {
+	Question
+	Sent   int  // commands
+	Loaded bool // the server did not have the script, and it was sent
+
+	client     *Client
+	breaker    *breaker // nil: none
+	mayHaveRun error    // why the reply of an attempt is missing that may have run; nil: none may have
+	late       *Late    // the reply to the last attempt, if that was abandoned
+	cause      error    // of the last attempt that is repeated
+	retries    int      // without those for a missing script
+	reloads    int      // how often the script was missing
+	manyTries  int      // how often it was not decided in a command for many keys
+	single     bool     // not part of a command for many keys
+	source     bool     // send the source: EVAL
+
+	first Command // of the first attempt, so that most calls are one allocation
+	args  [8]any  // room for Args
+}
+
+// NewCall makes the call of a question that has no arguments yet: append them to its Args.
+func (c *Client) NewCall(script *sluice.Script, key string, fields int) *Call {
+	call := &Call{client: c, Question: Question{Script: script, Key: key, Fields: fields, Timeout: c.Timeouts[0]}}
+	call.Args = call.args[:0]
+	return call
+}
+
+// MayJoin reports whether the call may share its command with other callers.
+func (c *Call) MayJoin() bool { return c.MaxGroup > 0 && !c.source }
+
+// MayPack reports whether the call may be a part of a command for many keys.
+func (c *Call) MayPack() bool { return !c.single && !c.source }
+
+// Sender sends a command. It returns the command's error, or the context's as soon as the context ends; the reply must
+// not be read then.
+type Sender interface {
+	Send(ctx context.Context, cmd *Command) error
+}
+
+// Ask makes attempts until there is a reply, or an error that a retry would not cure: an *Error, unless it is one that
+// a hook made. via sends them: the Client itself, or what shares round trips.
+func (c *Call) Ask(ctx context.Context, via Sender) (answer Answer, err error) {
+	ctx, cancel := c.client.WithTimeout(ctx, c.Timeout)
+	defer cancel()
+	if ctx.Err() != nil {
+		return Answer{}, c.unanswered(ctx.Err())
+	}
+	if err := c.Admit(ctx); err != nil {
+		return Answer{}, err
+	}
+	err = ErrNoOutcome // where a hook panics
+	defer c.TellBreaker(&err)
+	for {
+		cmd := c.Attempt()
+		c.Sent++
+		step := c.Judge(ctx, cmd, via.Send(ctx, cmd))
+		if step.Load != nil {
+			step = c.AfterLoad(ctx, step, c.Load(ctx, step.Load))
+		}
+		if step.Pause > 0 {
+			step = c.AfterPause(step, Sleep(ctx, step.Pause))
+		}
+		if step.Done {
+			return step.Answer, step.Err
+		}
+	}
+}
+
+// Judge returns what an attempt leads to, by the error of sending its command.
+func (c *Call) Judge(ctx context.Context, cmd *Command, err error) Step {
+	if err != nil {
+		return c.judgeError(ctx, cmd, err)
+	}
+	if !c.client.answered.Load() {
+		c.client.answered.Store(true)
+	}
+	answer := cmd.Shared
+	if answer == nil {
+		answer = &Answer{Reply: cmd.Val()}
+	}
+	if len(answer.Reply) < c.Fields {
+		return fail(c.noDecision(fmt.Errorf("a reply of %d integers, want %d", len(answer.Reply), c.Fields)))
+	}
+	return Step{Done: true, Answer: *answer}
+}
+
+// Attempt returns the command of the next attempt. It has no words until Compose.
+func (c *Call) Attempt() *Command {
+	cmd := &c.first
+	if cmd.Call != nil { // an earlier attempt, which a hook may have kept
+		cmd = &Command{}
+	}
+	cmd.Call = c
+	return cmd
+}
+
+// Send sends a command by itself.
+func (c *Client) Send(ctx context.Context, cmd *Command) error {
+	cmd.Compose(ctx)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if c.keepsDeadlines {
+		return c.Redis.Process(ctx, cmd)
+	}
+	t := c.start(cmd)
+	finished, err := c.wait(ctx, t)
+	if !finished {
+		cmd.Late = &Late{Ended: t.ended, Read: func() []int64 {
+			if t.err != nil || t.raised != nil {
+				return nil
+			}
+			return cmd.Val()
+		}}
+	}
+	return err
+}
