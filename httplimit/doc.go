@@ -4,7 +4,7 @@
 //	login := limits.ListLog("login", loader.PerMinute(5))
 //	http.Handle("POST /login", httplimit.New(login, httplimit.KeyByIP()).Handler(handler))
 //
-// A request over the limit gets status 429 with Retry-After, and all responses say in RateLimit headers what is left.
+// A request over the limit gets status 429 with Retry-After, and RateLimit headers say what is left.
 // Handler is a func(http.Handler) http.Handler, which routers take as middleware. The program in examples/api is a
 // service for production: limits by plan, wrong passwords, proxies, an outage of Redis, shutdown.
 //
@@ -39,9 +39,9 @@
 //
 // # When Redis fails
 //
-// The limiter's fallback decides. Without one the request is refused with status 503. With loader.FailOpen or
-// loader.FailLocal it answers, and the [Result] that [Observe] is told of is marked Degraded. While Redis does
-// not decide, no header says what is left.
+// The limiter's fallback decides. Without one the request is refused with status 503, without
+// Retry-After. With loader.FailOpen or loader.FailLocal it answers, and the [Result] that [Observe] is told of is marked
+// Degraded. While Redis does not decide, no header says what is left.
 //
 // # Before and after the handler
 //

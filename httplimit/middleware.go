@@ -108,8 +108,8 @@ func newMiddleware(door admit.Door[*http.Request, Charge], opts []Option) *Middl
 }
 
 // Check returns what is wrong with the limiters, keys and options: a limiter that cannot give back where it has to,
-// say. Call it once, when the program starts. Otherwise every request is refused with status 500. Cost: nothing is
-// sent.
+// say. Call it once, when the program starts: a Middleware that is wrong refuses every request with status 500. Cost:
+// nothing is sent.
 func (m *Middleware) Check() error { return m.door.Check() }
 
 // Handler returns a handler that calls next for the requests that are let through.
