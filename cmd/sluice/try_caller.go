@@ -52,9 +52,11 @@ func (a app) tryCaller(ctx context.Context, args []string) error {
 	o.Stderr = a.stderr
 	table := tryTable{screen: newScreen(a.stdout)}
 	err = trycaller.Run(ctx, o, table.add)
-	table.end()
 	if o.Redis != "" {
 		table.printf("left out with --redis: restarts, SCRIPT FLUSH, vectors, whether the ACL line is enough\n")
+	}
+	for _, row := range table.failed {
+		table.printf("\nFAIL %s, %s: %s\ncure: %s\n", row.Property, row.Tried, row.Seen, row.Cure)
 	}
 	if err == nil && len(table.failed) > 0 {
 		err = errReported
@@ -62,43 +64,21 @@ func (a app) tryCaller(ctx context.Context, args []string) error {
 	return err
 }
 
-// tryTable is the table of what was tried. Rows about one fault are one line.
+// tryTable prints what was tried.
 type tryTable struct {
 	screen
-	line   []trycaller.Row
 	failed []trycaller.Row
 }
 
-func (t *tryTable) add(row trycaller.Row) {
-	if len(t.line) > 0 && t.line[0].Tried != row.Tried {
-		t.printLine()
-	}
-	t.line = append(t.line, row)
-	if row.Cure != "" {
-		t.failed = append(t.failed, row)
-	}
-}
-
-func (t *tryTable) printLine() {
-	var seen []string
-	verdict, as := "ok", green
-	for _, row := range t.line {
+// add prints rows about one thing as one line.
+func (t *tryTable) add(rows ...trycaller.Row) {
+	verdict, as, seen := "ok", green, ""
+	for _, row := range rows {
 		if row.Cure != "" {
 			verdict, as = "FAIL", red
+			t.failed = append(t.failed, row)
 		}
-		seen = append(seen, fmt.Sprintf("%-24s", row.Property+": "+row.Seen))
+		seen += fmt.Sprintf("%-24s  ", row.Property+": "+row.Seen)
 	}
-	t.printf("%s  %s  %s\n", t.paint(as, fmt.Sprintf("%-4s", verdict)), fmt.Sprintf("%-38s", t.line[0].Tried),
-		strings.TrimSpace(strings.Join(seen, "  ")))
-	t.line = nil
-}
-
-// end prints the last line, and the cure of each row that failed.
-func (t *tryTable) end() {
-	if len(t.line) > 0 {
-		t.printLine()
-	}
-	for _, row := range t.failed {
-		t.printf("\nFAIL %s, %s: %s\ncure: %s\n", row.Property, row.Tried, row.Seen, row.Cure)
-	}
+	t.printf("%s  %-38s  %s\n", t.paint(as, fmt.Sprintf("%-4s", verdict)), rows[0].Tried, strings.TrimSpace(seen))
 }

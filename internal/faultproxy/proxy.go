@@ -3,8 +3,8 @@
 package faultproxy
 
 import (
+	"errors"
 	"net"
-	"slices"
 	"sync"
 	"time"
 )
@@ -23,11 +23,12 @@ type Proxy struct {
 	work   sync.WaitGroup
 
 	mu       sync.Mutex
-	listener net.Listener // nil: the port refuses
+	listener net.Listener // nil: the port refuses, or does not answer
+	full     net.Listener // whose queue is full
 	fault    *fault
 	links    map[*link]struct{}
 	counts   Counts
-	dialed   []string
+	requests map[int64][]byte // by the number of the connection; nil: not recorded
 	closed   bool
 }
 
@@ -116,11 +117,22 @@ func (p *Proxy) RefuseCalls(text string) {
 	p.inject(&fault{calls: callIsRefused, answer: []byte("-" + text + "\r\n")})
 }
 
-// Dialed returns the proxy's own addresses on all connections that it has opened to the server.
-func (p *Proxy) Dialed() []string {
+// Record begins to record what is sent to the server.
+func (p *Proxy) Record() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return slices.Clone(p.dialed)
+	p.requests = map[int64][]byte{}
+}
+
+// Recorded returns what each connection has sent since Record, and ends the recording.
+func (p *Proxy) Recorded() (requests []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, sent := range p.requests {
+		requests = append(requests, string(sent))
+	}
+	p.requests = nil
+	return requests
 }
 
 // Refuse closes the port, so new connections are refused. Open connections work: Disconnect ends them.
@@ -128,11 +140,48 @@ func (p *Proxy) Refuse() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.replace(&fault{})
-	if p.listener == nil {
-		return
+	p.closePort()
+}
+
+// Stall leaves new connects without an answer: they neither succeed nor are refused, as on a server whose accept queue
+// is full. Open connections work: Disconnect ends them.
+func (p *Proxy) Stall() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.replace(&fault{})
+	p.closePort()
+	l, err := p.listen()
+	if err == nil {
+		err = fill(l)
+		p.full = l
 	}
-	_ = p.listener.Close()
-	p.listener = nil
+	if err != nil {
+		p.failed(err)
+	}
+}
+
+func (p *Proxy) closePort() {
+	for _, l := range []net.Listener{p.listener, p.full} {
+		if l != nil {
+			_ = l.Close()
+		}
+	}
+	p.listener, p.full = nil, nil
+}
+
+// fill fills the queue of a listener that accepts nothing.
+func fill(l net.Listener) error {
+	if err := shortenQueue(l.(*net.TCPListener)); err != nil {
+		return err
+	}
+	for range 16 { // what the system adds to the shortest queue
+		conn, err := net.DialTimeout("tcp", l.Addr().String(), 100*time.Millisecond)
+		if err != nil {
+			return nil
+		}
+		defer conn.Close()
+	}
+	return errors.New("a queue of connects does not get full")
 }
 
 // Disconnect closes all connections that are open now.
@@ -162,6 +211,7 @@ func (p *Proxy) inject(f *fault) {
 	if p.listener != nil {
 		return
 	}
+	p.closePort()
 	l, err := p.listen()
 	if err != nil {
 		p.failed(err)
@@ -205,9 +255,7 @@ func (p *Proxy) Close() {
 	p.mu.Lock()
 	p.closed = true
 	p.replace(&fault{})
-	if p.listener != nil {
-		_ = p.listener.Close()
-	}
+	p.closePort()
 	p.disconnect()
 	p.mu.Unlock()
 	p.work.Wait()

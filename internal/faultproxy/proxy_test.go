@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"sync"
 	"syscall"
 	"testing"
@@ -254,6 +255,11 @@ func TestProxyRefuses(t *testing.T) {
 	c := call(t, p)
 	c.works("a")
 	for range 3 {
+		p.Stall()
+		if conn, err := net.DialTimeout("tcp", p.Addr, silence); err == nil || !err.(net.Error).Timeout() {
+			t.Fatalf("%v, %v; want no answer", conn, err)
+		}
+		c.works("b")
 		p.Refuse()
 		if conn, err := net.Dial("tcp", p.Addr); !errors.Is(err, syscall.ECONNREFUSED) {
 			t.Fatalf("%v, %v; want a refusal", conn, err)
@@ -291,6 +297,7 @@ func TestProxyCalls(t *testing.T) {
 		{func(p *Proxy) { p.RefuseCalls("OOM full") }, false, "-OOM full\r"},
 	} {
 		p := echo(t)
+		p.Record()
 		test.set(p)
 		c := call(t, p)
 		c.works("PING")
@@ -299,6 +306,10 @@ func TestProxyCalls(t *testing.T) {
 			c.ends(test.hears)
 		} else {
 			c.hears(test.hears)
+		}
+		sent := p.Recorded()
+		if want := "PING\n*3\r\n$7\r\nEvalSha\r\n"; !slices.Equal(sent, []string{want}) {
+			t.Errorf("recorded %q, want %q", sent, want)
 		}
 		p.Pass()
 		call(t, p).works("$7\r\nEVALSHA\r"[4:])

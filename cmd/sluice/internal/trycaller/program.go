@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -24,6 +25,14 @@ type request struct {
 	File   string   `json:"file"`
 	Keys   []string `json:"keys"` // hexadecimal, as Args
 	Args   []string `json:"args"`
+}
+
+func hexes(words []string) []string {
+	texts := make([]string, len(words))
+	for i, word := range words {
+		texts[i] = hex.EncodeToString([]byte(word))
+	}
+	return texts
 }
 
 // integer is a JSON number without a fraction, or the same in a string.
@@ -43,35 +52,60 @@ type answer struct {
 	Error   string    `json:"error"`
 	Kind    string    `json:"kind"`
 
-	took   time.Duration
-	failed string // why there is no answer, or why it cannot be read
-	wrong  string // why the reply is none to this call
+	took  time.Duration
+	wrong string // why the reply is none to this call
 }
 
-// The kinds of errors.
+// The kinds of answers, of which COMMAND says the three of errors.
 const (
-	refused = "refused"
-	notSent = "not sent"
-	unknown = "unknown"
+	granted  = "granted"
+	denied   = "denied"
+	refused  = "refused"
+	notSent  = "not sent"
+	unknown  = "unknown"
+	noAnswer = "no answer"
 )
 
-// granted reports whether it is a reply that grants.
-func (a answer) granted() bool { return len(a.Reply) > 0 && a.Reply[0] > 0 }
+// firstNotGranted returns -1 if each answer is the reply to its call, and grants.
+func firstNotGranted(answers []answer) int {
+	return slices.IndexFunc(answers, func(a answer) bool { return a.Kind != granted || a.wrong != "" })
+}
 
 // isOf reports whether it is the reply to the first call about a key: a grant, also if it was charged several times.
 func (a answer) isOf(limit int64) bool {
-	return len(a.Reply) == 5 && a.granted() && int64(a.Reply[1]) < limit && int64(a.Reply[1]) > limit-100
+	return len(a.Reply) == 5 && a.Kind == granted && int64(a.Reply[1]) < limit && int64(a.Reply[1]) > limit-100
 }
 
 // String is the answer in a few words.
 func (a answer) String() string {
 	switch {
-	case a.failed != "":
-		return a.failed
-	case a.Reply != nil:
-		return fmt.Sprint("reply ", a.Reply)
+	case a.wrong != "":
+		return a.wrong
+	case a.Reply == nil:
+		return a.Kind + ": " + a.Error
+	case a.isMisread():
+		return fmt.Sprintf("reply %v is read as granted %v", a.Reply, *a.Granted)
 	}
-	return fmt.Sprintf("%s: %s", a.Kind, a.Error)
+	return fmt.Sprint("reply ", a.Reply)
+}
+
+// isMisread reports whether COMMAND says granted where the reply denies, or the other way round.
+func (a answer) isMisread() bool { return a.Granted != nil && *a.Granted != (a.Kind == granted) }
+
+// readAnswer reads a line of COMMAND.
+func readAnswer(line []byte) (a answer) {
+	err := json.Unmarshal(line, &a)
+	switch {
+	case err != nil:
+		a.Kind, a.Error = noAnswer, fmt.Sprintf("%.200q is no answer: %v", line, err)
+	case len(a.Reply) > 0 && a.Reply[0] > 0:
+		a.Kind = granted
+	case a.Reply != nil:
+		a.Kind = denied
+	case !slices.Contains([]string{refused, notSent, unknown}, a.Kind):
+		a.Kind, a.Error = noAnswer, fmt.Sprintf("%.200q has neither a reply nor a kind", line)
+	}
+	return a
 }
 
 // program is a running COMMAND.
@@ -81,8 +115,8 @@ type program struct {
 	ended chan struct{}
 
 	mu      sync.Mutex
-	waiting map[int]chan<- answer
-	last    string // its last line that is no answer, or how it ended
+	waiting map[int]chan<- answer // nil: it has ended
+	last    string                // its last line that is no answer, or how it ended
 }
 
 func start(ctx context.Context, command, environment []string, stderr io.Writer) (*program, error) {
@@ -106,7 +140,7 @@ func start(ctx context.Context, command, environment []string, stderr io.Writer)
 	return p, nil
 }
 
-// read hands out answers until the program ends. Then all who wait are told.
+// read hands out answers until the program ends. Then all that wait get an answer.
 func (p *program) read(output io.Reader) {
 	lines := bufio.NewScanner(output)
 	lines.Buffer(nil, 1<<20)
@@ -119,52 +153,41 @@ func (p *program) read(output io.Reader) {
 	defer p.mu.Unlock()
 	p.last = fmt.Sprint("COMMAND ended: ", errors.Join(err, lines.Err()))
 	for _, to := range p.waiting {
-		to <- answer{failed: p.last}
+		to <- answer{Kind: noAnswer, Error: p.last}
 	}
 	p.waiting = nil
 	close(p.ended)
 }
 
 func (p *program) take(line []byte) {
-	var a answer
-	err := json.Unmarshal(line, &a)
+	a := readAnswer(line)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	to := p.waiting[a.ID]
-	if to == nil {
-		p.last = fmt.Sprintf("COMMAND printed %.200q", line)
+	if to := p.waiting[a.ID]; to != nil {
+		delete(p.waiting, a.ID)
+		to <- a
 		return
 	}
-	switch {
-	case err != nil:
-		a.failed = fmt.Sprintf("%.200q is no answer: %v", line, err)
-	case a.Reply == nil && a.Kind != refused && a.Kind != notSent && a.Kind != unknown:
-		a.failed = fmt.Sprintf("%.200q has neither a reply nor a kind", line)
-	}
-	delete(p.waiting, a.ID)
-	to <- a
+	p.last = fmt.Sprintf("COMMAND printed %.200q", line)
 }
 
 // ask writes a call and returns its answer, or at the deadline why there is none.
-func (p *program) ask(r request, deadline time.Duration) answer {
+func (p *program) ask(r request, deadline time.Duration) (a answer) {
 	to, began := make(chan answer, 1), time.Now()
 	p.mu.Lock()
 	if p.waiting == nil {
-		p.mu.Unlock()
-		return answer{failed: p.last}
+		defer p.mu.Unlock()
+		return answer{Kind: noAnswer, Error: p.last}
 	}
 	p.waiting[r.ID] = to
 	p.mu.Unlock()
 	go func() { _ = json.NewEncoder(p.input).Encode(r) }()
-	timer := time.NewTimer(deadline)
-	defer timer.Stop()
-	var a answer
 	select {
 	case a = <-to:
-	case <-timer.C:
+	case <-time.After(deadline):
 		p.mu.Lock()
-		a.failed = strings.TrimSuffix(fmt.Sprintf("no answer in %v, %s", deadline, p.last), ", ")
-		p.mu.Unlock()
+		defer p.mu.Unlock()
+		a.Kind, a.Error = noAnswer, strings.TrimSuffix(fmt.Sprintf("not in %v, %s", deadline, p.last), ", ")
 	}
 	a.took = time.Since(began)
 	return a
@@ -179,12 +202,4 @@ func (p *program) close() {
 		kill(p.cmd)
 		<-p.ended
 	}
-}
-
-func hexes(words []string) []string {
-	texts := make([]string, len(words))
-	for i, word := range words {
-		texts[i] = hex.EncodeToString([]byte(word))
-	}
-	return texts
 }

@@ -2,226 +2,175 @@ package trycaller
 
 import (
 	"cmp"
-	"crypto/sha1"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/sluice-redis/sluice"
+	"github.com/sluice-redis/sluice/internal/faultproxy"
 )
 
-// reads makes calls whose replies a caller may misread.
-func (t *trial) reads() error {
-	if err := t.start(true); err != nil {
-		return err
-	}
-	log, ids, every := "sluice:try-caller:{reads}:ll1", "sluice:try-caller:{\x00\xff\n\"}:zl1", ""
+// reading is a call while all is well, whose reply a caller may misread.
+type reading struct {
+	property, tried, cure string
+
+	script   sluice.Script
+	subject  string
+	args     []string // the fifth is a member that is stored then
+	twice    bool     // the reply is the second call's
+	holds    bool     // the key holds a text
+	answered string   // by the proxy, in place of Redis
+
+	begins  []integer // the reply; nil: it is an error
+	refusal string    // the error has this text
+}
+
+func readings() []reading {
+	list, zset, every := sluice.ListLogV1(), sluice.ZSetLogV1(), ""
 	for b := range 128 {
 		every += string([]byte{byte(255 - b)}) // without |, {, } and %
 	}
-	t.each(t.ctx, "SET", "sluice:try-caller:{text}:ll1", "x", "EX", "3600")
-	list, zset := sluice.ListLogV1(), sluice.ZSetLogV1()
-	for _, try := range []struct {
-		tried, cure string
-		request     request
-		begins      []integer
-		error       string
-		member      string // that is stored then
-	}{
-		{"several permits", "granted is above 0, not 1", t.request(list, []string{log}, "3", "3600000000", "2", "0"),
-			[]integer{2, 1, 0}, "", ""},
-		{"a denial", "it is a reply, not an error: granted is 0", t.request(list, []string{log}, "3", "3600000000", "2", "0"),
-			[]integer{0, 1}, "", ""},
-		{"the error BADARG", "it is refused, with its text", t.request(list, []string{log}, "0", "0", "0", "0"), nil,
-			"BADARG limit", ""},
-		{"the error WRONGTYPE", "it is refused, with its text",
-			t.request(list, []string{"sluice:try-caller:{text}:ll1"}, "3", "3600000000", "2", "0"), nil, "WRONGTYPE", ""},
-		{"a binary key and id", "send keys and arguments as bytes",
-			t.request(zset, []string{ids}, "9", "3600000000", "1", "0", every), []integer{1, 8, 0}, "", every},
-		{"a number above 2^53", "send numbers as text or integers, not as floating point",
-			t.request(zset, []string{ids}, "9", "3600000000", "1", "0", "9007199254740993"), []integer{1, 7, 0}, "",
-			"9007199254740993"},
+	two, member := []string{"3", "3600000000", "2", "0"}, []string{"9", "3600000000", "1", "0"}
+	const refusal = "an error reply is refused, with its text"
+	all := []reading{
+		{tried: "several permits", script: list, args: two, begins: []integer{2, 1, 0}, cure: "granted is above 0, not 1"},
+		{tried: "a denial", script: list, args: two, twice: true, begins: []integer{0, 1},
+			cure: "it is a reply, not an error: granted is 0"},
+		{tried: "the error BADARG", script: list, args: []string{"0", "0", "0", "0"}, refusal: "BADARG limit", cure: refusal},
+		{tried: "the error WRONGTYPE", script: list, args: two, holds: true, refusal: "WRONGTYPE", cure: refusal},
+		{tried: "a binary key and id", script: zset, subject: "\x00\xff\n\"", args: append(member[:4:4], every),
+			begins: []integer{1, 8, 0}, cure: "send keys and arguments as bytes"},
+		{tried: "a number above 2^53", script: zset, args: append(member[:4:4], "9007199254740993"),
+			begins: []integer{1, 8, 0}, cure: "send numbers as text or integers, not as floating point"},
+	}
+	for i := range all {
+		all[i].property = ReadsRight
+	}
+	for _, text := range []string{
+		"OOM command not allowed when used memory > 'maxmemory'.", "READONLY You can't write against a read only replica.",
+		"LOADING Redis is loading the dataset in memory", "BUSY Redis is busy running a script.",
+		"MISCONF Redis is configured to save RDB snapshots.", "NOPERM this user has no permissions to run the command",
 	} {
-		a, row := t.ask(try.request), Row{Property: ReadsRight, Tried: try.tried, Seen: "ok"}
-		right := a.failed == "" && len(a.Reply) >= len(try.begins) && slices.Equal(a.Reply[:len(try.begins)], try.begins)
-		if try.error != "" {
-			right = a.Kind == refused && strings.Contains(a.Error, try.error)
-		}
-		if right && a.Reply != nil {
-			right = len(a.Reply) == 5 && t.isNow(int64(a.Reply[4])) && (a.Granted == nil || *a.Granted == a.granted())
-		}
-		if right && try.member != "" {
-			right = slices.ContainsFunc(t.nodes, func(n *node) bool { return n.rdb.ZScore(t.ctx, ids, try.member).Err() == nil })
-		}
-		if !right {
-			row.Seen, row.Cure = a.String(), try.cure
-			if a.Granted != nil {
-				row.Seen += fmt.Sprint(", granted ", *a.Granted)
-			}
-		}
-		t.report(row)
+		code, rest, _ := strings.Cut(text, " ") // some clients take off the code
+		all = append(all, reading{property: TellsApart, tried: "the error reply " + code, cure: refusal,
+			script: list, args: two, answered: text, refusal: rest})
 	}
-	return nil
+	return all
 }
 
-// isNow reports whether a moment is about the server's now.
-func (t *trial) isNow(us int64) bool {
-	now, err := t.nodes[0].rdb.Time(t.ctx).Result()
-	return err == nil && now.Sub(time.UnixMicro(us)).Abs() < time.Minute
-}
-
-type vectorFile struct {
-	Script    string
-	Timelines []struct {
-		Name  string
-		Steps []step
-	}
-}
-
-type step struct {
-	At                  int64
-	Command, Keys, Args []string // a byte for each character
-	Script, Error       string
-	Reply               []integer
-}
-
-// playVectors plays all timelines, with the scripts that read the time from a key, and the calls of calls.json.
-func (t *trial) playVectors() error {
-	if t.Vectors == "" || t.Cluster || t.Redis != "" {
-		return nil
-	}
-	folder, err := filepath.Abs(t.Vectors)
-	if err != nil {
-		return err
-	}
-	files, _ := filepath.Glob(filepath.Join(folder, "*.json"))
-	if len(files) == 0 {
-		return fmt.Errorf("--vectors: no *.json in %s", folder)
-	}
-	if err := t.start(false, filepath.Join(folder, "testclock")); err != nil {
-		return err
-	}
-	steps, row := 0, Row{Property: ReadsRight, Tried: "all vectors"}
-	for _, path := range files {
-		var file vectorFile
-		if err := readJSON(path, &file); err != nil {
+// read makes the call.
+func (t *trial) read(r reading) error {
+	if len(t.programs) == 0 {
+		if err := t.startWell(); err != nil {
 			return err
 		}
-		for _, timeline := range file.Timelines {
-			t.each(t.ctx, "FLUSHALL")
-			for i, s := range timeline.Steps {
-				steps++
-				wrong, err := t.play(folder, file.Script, s)
-				if err != nil {
-					return err
-				}
-				if wrong != "" && row.Cure == "" {
-					row.Cure = "read the header of the script, and README.md beside the vectors"
-					row.Seen = fmt.Sprintf("%s, %s, step %d: %s", file.Script, timeline.Name, i+1, wrong)
+	}
+	key := fmt.Sprintf("%s-%d:{%s}:ll1", t.prefix, t.last+1, cmp.Or(r.subject, "reads"))
+	if r.holds {
+		t.each(t.ctx, "SET", key, "x", "EX", "3600")
+	}
+	if r.answered != "" {
+		t.nodes[0].proxy.RefuseCalls(r.answered)
+		defer t.nodes[0].proxy.Pass()
+	}
+	a := t.ask(t.request(r.script, []string{key}, r.args...))
+	if r.twice {
+		a = t.ask(t.request(r.script, []string{key}, r.args...))
+	}
+	row := Row{r.property, r.tried, "ok", ""}
+	if !t.isRight(r, key, a) {
+		row.Seen, row.Cure = a.String(), r.cure
+	}
+	t.report(row)
+	return nil
+}
+
+// isRight reports whether an answer is what is wanted, and the id is stored as it was sent.
+func (t *trial) isRight(r reading, key string, a answer) bool {
+	if r.begins == nil {
+		return a.Kind == refused && strings.Contains(a.Error, r.refusal)
+	}
+	if len(a.Reply) != 5 || !slices.Equal(a.Reply[:len(r.begins)], r.begins) || a.isMisread() {
+		return false
+	}
+	now, err := t.nodes[0].rdb.Time(t.ctx).Result()
+	if err != nil || now.Sub(time.UnixMicro(int64(a.Reply[4]))).Abs() > time.Minute {
+		return false
+	}
+	return len(r.args) < 5 || slices.ContainsFunc(t.nodes, func(n *node) bool {
+		return n.rdb.ZScore(t.ctx, key, r.args[4]).Err() == nil
+	})
+}
+
+// theCommands is a row, beside ACL SETUSER.
+const theCommands = "the commands of list_log"
+
+// commandName finds a command, with the subcommand if it has one, in what is sent to Redis.
+var commandName = regexp.MustCompile(`(?i)\*\d+\r\n\$\d+\r\n(` +
+	`(?:acl|client|cluster|command|config|function|latency|memory|module|object|pubsub|script|slowlog)\r\n\$\d+\r\n\w+` +
+	`|\w+)\r\n`)
+
+var betweenWords = regexp.MustCompile(`\r\n\$\d+\r\n`)
+
+// asks reports which commands COMMAND sends from its start on, and what an ACL must allow. On its own server it lets
+// COMMAND do that and nothing else for a moment.
+func (t *trial) asks() error {
+	t.proxies((*faultproxy.Proxy).Record)
+	if t.Redis == "" {
+		t.each(t.ctx, "SCRIPT", "FLUSH")
+	}
+	if err := t.startWell(); err != nil {
+		return err
+	}
+	t.calls(atOnce, "asks")
+	var sent []string
+	for _, n := range t.nodes {
+		for _, requests := range n.proxy.Recorded() {
+			for _, found := range commandName.FindAllStringSubmatch(requests, -1) {
+				name := strings.ToLower(betweenWords.ReplaceAllString(found[1], "|"))
+				if !slices.Contains([]string{"hello", "auth", "quit", "reset"}, name) { // need no right
+					sent = append(sent, name)
 				}
 			}
 		}
 	}
-	row.Seen = cmp.Or(row.Seen, fmt.Sprint(steps, " steps"))
+	slices.Sort(sent)
+	sent = slices.Compact(sent)
+	row := Row{AsksLittle, theCommands, strings.Join(sent, " "), ""}
+	if slices.Contains(sent, "eval") || slices.Contains(sent, "eval_ro") {
+		row.Cure = "call EVALSHA: a helper for scripts that falls back to EVAL wants a right that runs any script"
+	}
+	for _, command := range sluice.ListLogV1().Commands {
+		sent = append(sent, strings.ToLower(command))
+	}
+	slices.Sort(sent)
+	rules := "+" + strings.Join(slices.Compact(sent), " +")
+	rights := Row{AsksLittle, "ACL SETUSER", "app on >secret resetchannels ~sluice:* " + rules, ""}
+	if t.Redis == "" && !t.Cluster {
+		if err := t.allowOnly("~sluice:* " + rules); err != nil {
+			rights.Cure = err.Error()
+		}
+	}
 	t.report(row)
-	return t.calledAsWritten(folder)
-}
-
-// play runs a step and says what is wrong.
-func (t *trial) play(folder, script string, s step) (string, error) {
-	clock := t.nodes[0].rdb.HSet(t.ctx, "sluice:test:clock", "s", s.At/1e6, "us", s.At%1e6)
-	if s.Command != nil {
-		var words []any
-		for _, word := range bytesOf(s.Command) {
-			words = append(words, word)
-		}
-		return "", errors.Join(clock.Err(), t.nodes[0].rdb.Do(t.ctx, words...).Err())
-	}
-	script = cmp.Or(s.Script, script)
-	path := filepath.Join(folder, "testclock", script+".lua")
-	source, err := os.ReadFile(path)
-	if err != nil {
-		return "", err
-	}
-	sum := sha1.Sum(source)
-	t.last++
-	a := t.ask(request{t.last, script, hex.EncodeToString(sum[:]), path, hexes(bytesOf(s.Keys)), hexes(bytesOf(s.Args))})
-	if a.failed != "" || !slices.Equal(a.Reply, s.Reply) || s.Error != "" && !strings.Contains(a.Error, s.Error) {
-		return fmt.Sprintf("%v, want %v%s", a, s.Reply, s.Error), clock.Err()
-	}
-	return "", clock.Err()
-}
-
-// calledAsWritten makes the calls of calls.json, and compares replies with those that the trial gets itself.
-func (t *trial) calledAsWritten(folder string) error {
-	var calls struct{ Vectors []step }
-	path := filepath.Join(folder, "..", "scripts", "calls.json") // of a release
-	if err := readJSON(path, &calls); errors.Is(err, fs.ErrNotExist) {
-		path = filepath.Join(folder, "..", "..", "scripts", "calls.json")
-	}
-	if err := readJSON(path, &calls); err != nil {
-		return err
-	}
-	if err := t.start(true); err != nil {
-		return err
-	}
-	row, count := Row{Property: ReadsRight, Tried: "calls.json"}, 0
-	for _, call := range calls.Vectors {
-		i := slices.IndexFunc(sluice.All(), func(s sluice.Script) bool { return s.File == call.Script+".lua" })
-		if i < 0 {
-			continue // what is to be refused, before a call
-		}
-		count++
-		script := sluice.All()[i]
-		t.each(t.ctx, "FLUSHALL")
-		a := t.ask(t.request(script, call.Keys, call.Args...))
-		t.each(t.ctx, "FLUSHALL")
-		var words []any
-		for _, word := range call.Args {
-			words = append(words, word)
-		}
-		reply, err := t.nodes[0].rdb.Eval(t.ctx, script.Source, call.Keys, words...).Int64Slice()
-		same := len(reply) == len(a.Reply) && (len(reply) == 0 || reply[0] == int64(a.Reply[0]))
-		if err != nil {
-			same = redis.HasErrorPrefix(err, strings.SplitN(a.Error, " ", 2)[0]) && a.Kind == refused
-		}
-		if !same && row.Cure == "" {
-			row.Seen = fmt.Sprint(call.Script, ": ", a, ", want ", reply, err)
-			row.Cure = "send KEYS and ARGV as they are, and read all integers of the reply"
-		}
-	}
-	row.Seen = cmp.Or(row.Seen, fmt.Sprint(count, " calls"))
-	t.report(row)
+	t.report(rights)
 	return nil
 }
 
-func readJSON(path string, into any) error {
-	text, err := os.ReadFile(path)
-	if err != nil {
+// allowOnly restricts COMMAND's user for a moment, in which it starts COMMAND again.
+func (t *trial) allowOnly(rules string) error {
+	set := func(rules string) error {
+		words := []any{"ACL", "SETUSER", "default", "reset", "on", "nopass"}
+		for rule := range strings.FieldsSeq(rules) {
+			words = append(words, rule)
+		}
+		return t.nodes[0].rdb.Do(t.ctx, words...).Err()
+	}
+	if err := set(rules); err != nil {
 		return err
 	}
-	if err := json.Unmarshal(text, into); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	return nil
-}
-
-// bytesOf has a byte for each character.
-func bytesOf(texts []string) []string {
-	words := make([]string, len(texts))
-	for i, text := range texts {
-		for _, r := range text {
-			words[i] += string([]byte{byte(r)})
-		}
-	}
-	return words
+	err := t.startWell()
+	return errors.Join(err, set("~* &* +@all"))
 }

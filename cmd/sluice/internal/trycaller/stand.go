@@ -29,88 +29,69 @@ type node struct {
 // stand is what COMMAND is tried on.
 type stand struct {
 	dir         string
-	nodes       []*node // of a cluster the masters first
+	nodes       []*node
 	environment []string
-	failed      error // of a proxy
+	prefix      string // of keys: no other trial on the same server has it
+	failed      error  // of a proxy
 }
 
-// admin is the user of the stand itself on its own single server: the default user, COMMAND's, gets few rights.
-const admin, adminPassword = "try-caller", "try-caller"
-
 func newStand(o Options) (s *stand, err error) {
-	s = &stand{}
+	s = &stand{prefix: fmt.Sprintf("sluice:try-caller/%x", time.Now().UnixMicro())}
 	if s.dir, err = os.MkdirTemp("", "sluice-try-"); err != nil {
 		return s, err
 	}
+	at := "SLUICE_REDIS"
+	var addr string
 	switch {
 	case o.Redis != "":
-		err = s.useServer(o.Redis)
+		addr, err = s.useServer(o.Redis)
 	case o.Cluster:
-		err = s.startCluster(o.Binary)
+		at = "SLUICE_CLUSTER"
+		addr, err = s.startCluster(o.Binary)
 	default:
-		err = s.startServer(o.Binary)
+		addr, err = s.startServer(o.Binary)
 	}
-	if err != nil {
-		return s, err
-	}
-	return s, s.writeScripts()
+	s.environment = []string{at + "=" + addr, "SLUICE_SCRIPTS=" + filepath.Join(s.dir, "scripts")}
+	return s, errors.Join(err, s.writeScripts(filepath.Join(s.dir, "scripts")))
 }
 
 // writeScripts writes the scripts into a folder, as COMMAND finds them.
-func (s *stand) writeScripts() error {
-	folder, sums := filepath.Join(s.dir, "scripts"), ""
-	s.environment = append(s.environment, "SLUICE_SCRIPTS="+folder)
-	if err := os.Mkdir(folder, 0o755); err != nil {
-		return err
-	}
+func (s *stand) writeScripts(folder string) error {
+	err, sums := os.Mkdir(folder, 0o755), ""
 	for _, script := range sluice.All() {
 		sums += script.SHA1 + "  " + script.File + "\n"
-		if err := os.WriteFile(filepath.Join(folder, script.File), []byte(script.Source), 0o644); err != nil {
-			return err
-		}
+		err = errors.Join(err, os.WriteFile(filepath.Join(folder, script.File), []byte(script.Source), 0o644))
 	}
-	return os.WriteFile(filepath.Join(folder, "SHA1SUMS"), []byte(sums), 0o644)
+	return errors.Join(err, os.WriteFile(filepath.Join(folder, "SHA1SUMS"), []byte(sums), 0o644))
 }
 
-func (s *stand) useServer(text string) error {
+func (s *stand) useServer(text string) (string, error) {
 	options, err := redis.ParseURL(text)
 	if err != nil {
-		return err
+		return "", err
 	}
-	at, _ := url.Parse(text)
 	n, err := s.add(nil, redis.NewClient(options))
 	if err != nil {
-		return err
+		return "", err
 	}
+	at, _ := url.Parse(text)
 	at.Host = n.proxy.Addr
-	s.environment = []string{"SLUICE_REDIS=" + at.String()}
-	return n.rdb.Ping(context.Background()).Err()
+	return at.String(), n.rdb.Ping(context.Background()).Err()
 }
 
-func (s *stand) startServer(binary string) error {
-	server, err := localredis.Start(binary, s.dir, nil)
+// startServer starts a server. The stand has a user of its own: the default user, COMMAND's, gets few rights.
+func (s *stand) startServer(binary string) (string, error) {
+	const admin = "try-caller"
+	server, err := localredis.Start(binary, s.dir, nil, "--user", admin, "on", ">"+admin, "~*", "&*", "+@all")
 	if err != nil {
-		return err
+		return "", err
 	}
-	plain := localredis.Client(server.Addr)
-	defer plain.Close()
-	options := *plain.Options()
-	options.Username, options.Password = admin, adminPassword
-	n, err := s.add(server, redis.NewClient(&options))
-	if err != nil {
-		return err
-	}
-	s.environment = []string{"SLUICE_REDIS=redis://" + n.proxy.Addr}
-	return s.addAdmin(plain)
-}
-
-// addAdmin makes the user of the stand, also after a restart.
-func (s *stand) addAdmin(plain *redis.Client) error {
-	return plain.Do(context.Background(), "ACL", "SETUSER", admin, "on", ">"+adminPassword, "~*", "&*", "+@all").Err()
+	n, err := s.add(server, redis.NewClient(&redis.Options{Addr: server.Addr, Username: admin, Password: admin}))
+	return "redis://" + n.proxy.Addr, err
 }
 
 // startCluster starts a cluster whose nodes say that they are where their proxies are.
-func (s *stand) startCluster(binary string) error {
+func (s *stand) startCluster(binary string) (string, error) {
 	var addrs []string
 	_, err := localredis.StartCluster(binary, s.dir, 3, 1, func(server *localredis.Server) error {
 		n, err := s.add(server, localredis.Client(server.Addr))
@@ -121,8 +102,7 @@ func (s *stand) startCluster(binary string) error {
 		_, port, _ := net.SplitHostPort(n.proxy.Addr)
 		return n.rdb.ConfigSet(context.Background(), "cluster-announce-port", port).Err()
 	}, "--cluster-node-timeout", "2000")
-	s.environment = []string{"SLUICE_CLUSTER=" + strings.Join(addrs[:min(3, len(addrs))], ",")}
-	return err
+	return strings.Join(addrs[:min(3, len(addrs))], ","), err
 }
 
 func (s *stand) add(server *localredis.Server, rdb *redis.Client) (*node, error) {
@@ -152,9 +132,14 @@ func (s *stand) proxies(do func(*faultproxy.Proxy)) {
 	}
 }
 
-// each sends a command to all servers that answer.
+// alive returns the nodes that answer.
+func (s *stand) alive() []*node {
+	return slices.DeleteFunc(slices.Clone(s.nodes), func(n *node) bool { return n.server != nil && !n.server.Answers() })
+}
+
+// each sends a command to all nodes that answer.
 func (s *stand) each(ctx context.Context, words ...any) {
-	for _, n := range s.nodes {
+	for _, n := range s.alive() {
 		_ = n.rdb.Do(ctx, words...).Err()
 	}
 }
@@ -162,7 +147,7 @@ func (s *stand) each(ctx context.Context, words ...any) {
 // charged returns what each of the logs holds, on the node that has it: others answer with a redirection.
 func (s *stand) charged(ctx context.Context, keys []string) ([]int64, error) {
 	lengths, answered := make([]int64, len(keys)), false
-	for _, n := range s.nodes {
+	for _, n := range s.alive() {
 		asked, cancel := context.WithTimeout(ctx, time.Second)
 		found, err := n.rdb.Pipelined(asked, func(pipe redis.Pipeliner) error {
 			for _, key := range keys {
@@ -177,83 +162,56 @@ func (s *stand) charged(ctx context.Context, keys []string) ([]int64, error) {
 		}
 	}
 	if !answered {
-		return nil, fmt.Errorf("no server of the stand answers")
+		return nil, errors.New("no server of the stand answers")
 	}
 	return lengths, nil
 }
 
-// restart kills the server and starts it again.
-func (s *stand) restart() error {
-	n := s.nodes[0]
-	n.server.Kill()
-	if err := n.server.Restart(); err != nil {
-		return err
-	}
-	plain := localredis.Client(n.server.Addr)
-	defer plain.Close()
-	return s.addAdmin(plain)
-}
-
-// moveSlot gives the slot of a key to the next master, keys and all.
-func (s *stand) moveSlot(ctx context.Context, key string) error {
+// moveSlot has the slot of a key on its way to the next master: calls of a key that is not there yet get ASK. What it
+// returns ends the move: calls of the old master get MOVED.
+func (s *stand) moveSlot(ctx context.Context, key string) (end func() error, err error) {
 	masters := s.masters(ctx)
-	slot := s.nodes[0].rdb.ClusterKeySlot(ctx, key).Val()
 	i := slices.IndexFunc(masters, func(n *node) bool { return n.rdb.LLen(ctx, key).Err() == nil })
 	if i < 0 || len(masters) != 3 {
-		return errors.New("the cluster has not three masters")
+		return nil, errors.New("the cluster has not three masters")
 	}
-	from, to := masters[i], masters[(i+1)%3]
-	id := func(n *node) string { return fmt.Sprint(n.rdb.Do(ctx, "CLUSTER", "MYID").Val()) }
-	host, port, _ := net.SplitHostPort(to.server.Addr)
-	steps := []*redis.Cmd{
-		to.rdb.Do(ctx, "CLUSTER", "SETSLOT", slot, "IMPORTING", id(from)),
-		from.rdb.Do(ctx, "CLUSTER", "SETSLOT", slot, "MIGRATING", id(to)),
+	from, to, third := masters[i], masters[(i+1)%3], masters[(i+2)%3]
+	slot := from.rdb.ClusterKeySlot(ctx, key).Val()
+	set := func(n *node, words ...any) {
+		err = errors.Join(err, n.rdb.Do(ctx, append([]any{"CLUSTER", "SETSLOT", slot}, words...)...).Err())
 	}
-	time.Sleep(200 * time.Millisecond) // calls meet a slot that is moving
-	for keys := from.rdb.ClusterGetKeysInSlot(ctx, int(slot), 1000).Val(); len(keys) > 0; {
+	set(to, "IMPORTING", from.rdb.ClusterMyID(ctx).Val())
+	set(from, "MIGRATING", to.rdb.ClusterMyID(ctx).Val())
+	return func() error {
+		host, port, _ := net.SplitHostPort(to.server.Addr)
 		words := []any{"MIGRATE", host, port, "", 0, 5000, "KEYS"}
-		for _, key := range keys {
+		for _, key := range from.rdb.ClusterGetKeysInSlot(ctx, int(slot), 1000).Val() {
 			words = append(words, key)
 		}
-		steps = append(steps, from.rdb.Do(ctx, words...))
-		keys = from.rdb.ClusterGetKeysInSlot(ctx, int(slot), 1000).Val()
-		if len(steps) > 100 {
-			return fmt.Errorf("slot %d does not get empty", slot)
+		if len(words) > 7 {
+			err = errors.Join(err, from.rdb.Do(ctx, words...).Err())
 		}
-	}
-	for _, n := range []*node{to, from, masters[(i+2)%3]} {
-		steps = append(steps, n.rdb.Do(ctx, "CLUSTER", "SETSLOT", slot, "NODE", id(to)))
-	}
-	for _, step := range steps {
-		if step.Err() != nil {
-			return step.Err()
+		for _, n := range []*node{to, from, third} {
+			set(n, "NODE", to.rdb.ClusterMyID(ctx).Val())
 		}
-	}
-	return nil
+		return err
+	}, err
 }
 
 // masters returns the nodes that are masters now: a busy machine may have had others take over.
 func (s *stand) masters(ctx context.Context) []*node {
-	return slices.DeleteFunc(slices.Clone(s.nodes), func(n *node) bool {
+	return slices.DeleteFunc(s.alive(), func(n *node) bool {
 		role, _ := n.rdb.Do(ctx, "ROLE").Slice()
 		return len(role) == 0 || role[0] != "master"
 	})
 }
 
-// killMaster kills a master, and calls of its keys fail until its replica takes over.
-func (t *trial) killMaster() error {
-	if masters := t.masters(t.ctx); len(masters) > 0 {
-		masters[0].server.Kill()
-	}
-	return nil
-}
-
 // awaitFailover waits until there are three masters that know it.
-func (t *trial) awaitFailover() error {
+func (s *stand) awaitFailover(ctx context.Context) error {
 	return localredis.Await("the replica takes over", func() bool {
-		masters := t.masters(t.ctx)
-		return t.ctx.Err() != nil || len(masters) == 3 && !slices.ContainsFunc(masters, func(n *node) bool {
-			return !strings.Contains(n.rdb.ClusterInfo(t.ctx).Val(), "cluster_state:ok")
+		masters := s.masters(ctx)
+		return ctx.Err() != nil || len(masters) == 3 && !slices.ContainsFunc(masters, func(n *node) bool {
+			return !strings.Contains(n.rdb.ClusterInfo(ctx).Val(), "cluster_state:ok")
 		})
 	})
 }

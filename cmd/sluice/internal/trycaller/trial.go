@@ -1,7 +1,7 @@
 // Package trycaller runs a program that calls the scripts, makes its transport fail, and counts on the server what ran.
 //
-// A trial has a stand (a server or cluster behind proxies), on which the programs of COMMAND are started anew for each
-// fault: faults.go has the faults, reads.go and rights.go what is tried without one.
+// A trial has a stand (a server or cluster behind proxies) and a table of what is tried there: reads.go has what is
+// tried while all is well, faults.go has the faults. The programs of COMMAND are started anew for each fault.
 package trycaller
 
 import (
@@ -26,13 +26,13 @@ type Options struct {
 	Processes bool
 	Within    time.Duration
 	Vectors   string
-	Only      string    // part of the names of faults: nothing else is tried
+	Only      string    // part of names: nothing else is tried
 	Stderr    io.Writer // of COMMAND
 }
 
 // Row is one result.
 type Row struct {
-	Property string // one of Properties
+	Property string // one of the constants
 	Tried    string
 	Seen     string
 	Cure     string // "" if all is right
@@ -54,18 +54,42 @@ const (
 	startsIn = 2 * time.Minute  // for COMMAND to make its first call
 )
 
+// trial is a caller on a stand.
 type trial struct {
 	Options
 	*stand
 	ctx      context.Context
-	report   func(Row)
+	report   func(...Row)  // of one thing
 	startup  time.Duration // from a start of COMMAND to its first reply
 	last     int           // id of a request
 	programs []*program
 }
 
-// Run tries a caller and reports rows as they are found. An error means that it could not be tried.
-func Run(ctx context.Context, o Options, report func(Row)) error {
+// item is a line of the table: what is tried, and how.
+type item struct {
+	tried string
+	try   func() error // reports rows of that name
+}
+
+// items is the table.
+func (t *trial) items() (items []item) {
+	for _, r := range readings() {
+		if r.answered == "" || !t.Cluster { // clients of a cluster follow some error replies
+			items = append(items, item{r.tried, func() error { return t.read(r) }})
+		}
+	}
+	if t.Vectors != "" && !t.Cluster {
+		items = append(items, item{"vectors and calls.json", t.playVectors})
+	}
+	items = append(items, item{theCommands, t.asks})
+	for _, f := range t.faults() {
+		items = append(items, item{f.tried, func() error { return t.meet(f) }})
+	}
+	return items
+}
+
+// Run tries a caller, and reports at once all rows about one thing. An error means that it could not be tried.
+func Run(ctx context.Context, o Options, report func(...Row)) error {
 	s, err := newStand(o)
 	defer s.close()
 	if err != nil {
@@ -73,73 +97,69 @@ func Run(ctx context.Context, o Options, report func(Row)) error {
 	}
 	t := &trial{Options: o, stand: s, ctx: ctx, report: report}
 	defer t.stop()
-	if o.Only != "" && !slices.ContainsFunc(t.faults(), t.isTried) {
-		return fmt.Errorf("--only %q is in no name of a fault: want a part of %s", o.Only, strings.Join(t.names(), ", "))
-	}
-	tries := []func() error{t.allFaults}
-	if o.Only == "" {
-		tries = []func() error{t.reads, t.playVectors, t.asks, t.errorReplies, t.allFaults}
-	}
-	for _, try := range tries {
-		if err := try(); err != nil {
-			return err
+	var names []string
+	tried := 0
+	for _, item := range t.items() {
+		names = append(names, item.tried)
+		if !strings.Contains(item.tried, o.Only) {
+			continue
+		}
+		tried++
+		if err := item.try(); err != nil {
+			return fmt.Errorf("%s: %w", item.tried, err)
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 	}
+	if tried == 0 {
+		return fmt.Errorf("--only %q is in no name of a row: want a part of %s", o.Only, strings.Join(names, "; "))
+	}
 	return s.failed
 }
 
-// start starts COMMAND, 40 times if it takes one call at a time. warm wants a grant of each.
-func (t *trial) start(warm bool, scripts ...string) error {
+// start starts COMMAND anew, 40 times if it takes one call at a time. variables are more of its environment.
+func (t *trial) start(variables ...string) error {
 	t.stop()
-	count, began := 1, time.Now()
+	count := 1
 	if t.Processes {
 		count = atOnce
 	}
-	environment := t.environment
-	for _, folder := range scripts {
-		environment = append(environment[:len(environment):len(environment)], "SLUICE_SCRIPTS="+folder)
-		count = 1
-	}
 	for range count {
-		p, err := start(t.ctx, t.Command, environment, t.Stderr)
+		p, err := start(t.ctx, t.Command, slices.Concat(t.environment, variables), t.Stderr)
 		if err != nil {
 			return err
 		}
 		t.programs = append(t.programs, p)
 	}
-	if !warm {
-		return nil
-	}
-	for {
-		answers, _ := t.calls(count, "warm")
-		left := count
-		for _, a := range answers {
-			if a.granted() {
-				left--
-			}
-		}
-		switch {
-		case left == 0:
-			t.startup = max(t.startup, time.Since(began))
-			return nil
-		case t.ctx.Err() != nil:
-			return t.ctx.Err()
-		case time.Since(began) > startsIn || answers[0].failed != "" && t.programs[0].hasEnded():
-			return fmt.Errorf("COMMAND does not call list_log on a server that is well: %v", answers[0])
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
+	return nil
 }
 
-func (p *program) hasEnded() bool {
-	select {
-	case <-p.ended:
-		return true
-	default:
-		return false
+// startWell starts COMMAND while all is well, and wants a grant of each program.
+func (t *trial) startWell() error {
+	if err := t.start(); err != nil {
+		return err
+	}
+	took, failed := t.untilGranted(len(t.programs), startsIn)
+	if failed != nil {
+		return fmt.Errorf("COMMAND does not call list_log on a server that is well: %v", failed)
+	}
+	t.startup = max(t.startup, took)
+	return nil
+}
+
+// untilGranted makes calls at once until all are granted, and says for how long. Or else it says which was not.
+func (t *trial) untilGranted(count int, limit time.Duration, subject ...string) (time.Duration, *answer) {
+	for began := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+		answers, _ := t.calls(count, "well", subject...)
+		i := firstNotGranted(answers)
+		if i < 0 {
+			return time.Since(began), nil
+		}
+		hopeless := answers[i].Kind == noAnswer || answers[i].wrong != ""
+		if hopeless || time.Since(began) > limit || t.ctx.Err() != nil {
+			return limit, &answers[i]
+		}
 	}
 }
 
@@ -160,25 +180,25 @@ func (t *trial) request(script sluice.Script, keys []string, args ...string) req
 	return request{t.last, strings.TrimSuffix(script.File, ".lua"), script.SHA1, file, hexes(keys), hexes(args)}
 }
 
+// ask makes a call with the first program.
+func (t *trial) ask(r request) answer { return t.programs[0].ask(r, t.patience()) }
+
 // patience is how long the trial waits for an answer.
 func (t *trial) patience() time.Duration {
 	if t.startup == 0 {
 		return startsIn
 	}
-	return max(10*time.Second, 3*t.Within) + 2*t.startup // of one that is started anew
+	return 3*t.Within + 2*t.startup // of one that is started anew
 }
 
-// ask makes a call with the first program.
-func (t *trial) ask(r request) answer { return t.programs[0].ask(r, t.patience()) }
-
 // calls makes calls at once, each of which is to charge a permit to a key of its own. The keys are of one subject, and
-// so of one slot, if there is one.
+// so of one slot, if it is not "".
 func (t *trial) calls(count int, limiter string, subject ...string) (answers []answer, keys []string) {
 	answers = make([]answer, count)
 	var work sync.WaitGroup
 	for i := range answers {
 		of := append(subject, fmt.Sprint("s", t.last+1))[0]
-		key := fmt.Sprintf("sluice:try-caller/%s-%d:{%s}:ll1", limiter, t.last+1, of)
+		key := fmt.Sprintf("%s/%s-%d:{%s}:ll1", t.prefix, limiter, t.last+1, of)
 		limit := 1000 + 100*((t.last+1)%9000) // of its own, so that the reply to another call is known
 		r := t.request(sluice.ListLogV1(), []string{key}, fmt.Sprint(limit), "3600000000", "1", "0")
 		keys = append(keys, key)
