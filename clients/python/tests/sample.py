@@ -62,3 +62,4 @@ def refuse(request: http.Request, result: http.Result) -> Optional[http.Refusal]
 
 http.WSGI(lambda environ, start: [b""], charges, count=lambda status: status >= 400, refuse=refuse, shadow=True)
 http.ASGI(app, async_charges, observe=lambda request, result: print(result.status), max_wait=timedelta(seconds=2))
+http.fastapi_limit(async_charges, count=lambda status: status == 401, refuse=refuse)

@@ -76,8 +76,8 @@ class Proxy:
     """Passes bytes on between clients and a server, and does what a test says to the reply to the next EVALSHA (or
     another command: trigger).
 
-    close: the reply is lost with its connection. keep: it is lost, and the connection stays open. hold: it comes when
-    release is called. eaten is how many replies were lost or held.
+    close: the reply is lost with its connection. keep: it is lost, and the connection stays open. first: all are lost
+    but the first. hold: it comes when release is called. eaten is how many replies were lost or held.
     """
 
     def __init__(self, port, listen_on=None):
@@ -126,7 +126,9 @@ class Proxy:
                 self.eaten += 1
                 if mode == "close":
                     break
-                if mode == "keep":
+                if mode == "first":
+                    client.sendall(data[: data.index(b"*", 1)])
+                if mode in ("keep", "first"):
                     continue
                 self.held.wait(20)
             try:

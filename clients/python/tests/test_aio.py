@@ -271,7 +271,7 @@ class Recorder:
     async def can_read(self):
         return False
 
-    async def send_command(self, *words):
+    async def send_packed_command(self, *words):
         self.sending.set()
 
     async def read_response(self):

@@ -7,10 +7,10 @@ from datetime import timedelta
 import pytest
 import redis
 import redis.asyncio
-from test_http import HOUR, MINUTE, get, hello, hello_async, serve  # noqa: F401
+from test_http import HOUR, MINUTE, ask, get, hello, hello_async, serve  # noqa: F401
 
 from sluice_redis import ArgumentError, Limit, Limits, aio
-from sluice_redis.http import ASGI, WSGI, key_by_ip
+from sluice_redis.http import ASGI, WSGI, CountResponses, fastapi_limit, key_by_ip
 
 
 def plans(limits, name="api"):
@@ -58,6 +58,54 @@ def test_refuse(serve):
     assert (status, body, headers["content-type"]) == (420, b"in 60 s", "text/plain") and headers["retry-after"] == "60"
     port = serve(lambda limits: limits.list_log("own", 0, MINUTE), refuse=lambda request, result: None)
     assert get(port)[1]["content-type"] == "application/problem+json"
+
+
+def test_fastapi_counts_and_refuses(server):
+    """As the middleware does: by the response, however the route makes it; of a WebSocket by its handshake."""
+    from fastapi import Depends, FastAPI, HTTPException, WebSocket
+    from fastapi.responses import JSONResponse, PlainTextResponse
+
+    async def work():
+        limits, app = aio.Limits(redis.asyncio.Redis(port=server.port)), FastAPI()
+        failed, codes = limits.list_log("failed", 3, MINUTE), {"own": (420, {"Content-Type": "x/own"}, b"own")}
+        refuse = lambda request, result: codes.get(request.header("X-Refuse"))
+        limit = Depends(fastapi_limit(failed, lambda request: "ada", count=lambda s: s in (401, 403), refuse=refuse))
+
+        @app.get("/{status}", dependencies=[limit])
+        async def answer(status: int, how: str):
+            if how == "raised":
+                raise HTTPException(status)
+            return JSONResponse({}, status) if how == "response" else {}
+
+        @app.websocket("/{code}", dependencies=[limit])
+        async def talk(websocket: WebSocket, code: int):
+            await (websocket.accept() if code == 101 else websocket.close())
+
+        async def call(path, how="", **scope):
+            found = await ask(app, path=path, raw_path=path.encode(), query_string=b"how=" + how.encode(), **scope)
+            return found[0], found[-1].get("body")
+
+        with pytest.raises(ArgumentError, match=r"count: want app.add_middleware\(sluice_redis.http.CountResponses"):
+            await call("/200")
+        app.middleware_stack = None
+        app.add_middleware(CountResponses)
+        left = []
+        for call_of in ("/401 raised", "/200 raised", "/401 response", "/200 response", "/2 "):
+            await call(*call_of.split(" "))
+            left.append((await failed.peek("ada")).remaining)
+        await call("/101", type="websocket")
+        await call("/403", type="websocket")
+        assert left + [(await failed.peek("ada")).remaining] == [2, 2, 1, 1, 1, 0]
+        own = [(b"x-refuse", b"own")]
+        start, body = await call("/200", headers=own)
+        headers = dict(start["headers"])
+        assert (start["status"], headers[b"content-type"], body) == (420, b"x/own", b"own") and headers[b"retry-after"]
+        app.add_exception_handler(HTTPException, lambda request, error: PlainTextResponse("handled"))
+        app.middleware_stack = None
+        assert [(await call("/200", headers=h))[1] for h in (own, [])] == [b"own", b"handled"]
+        await limits.close()
+
+    asyncio.run(work())
 
 
 def test_shadow_and_observe(serve, server):

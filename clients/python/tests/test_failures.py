@@ -23,7 +23,7 @@ from servers import ROOT, Server, free_port, until
 
 from sluice_redis import (
     ArgumentError, Breaker, BusyError, Limit, Limits, Local, NotLoadedError, OutcomeUnknownError, SluiceError,
-    UnavailableError, WaitError, _core, _log, _manifest, _sync, aio,
+    UnavailableError, WaitError, _core, _log, _manifest, _threads, aio,
 )  # fmt: skip
 from sluice_redis._connect import Gate, Pool
 from sluice_redis._core import Caller, Clock, Send
@@ -66,7 +66,7 @@ def test_breaker(monkeypatch):
         steps = caller.call(SCRIPT, ["log"], [b"1"], 1)
         try:
             next(steps)
-            steps.throw(answer) if isinstance(answer, Exception) else steps.send(answer)
+            steps.send([answer])
         except StopIteration:
             return "answered"
         except SluiceError as error:
@@ -187,9 +187,9 @@ def test_connection_with_a_reply_to_come_is_closed():
     """Also where less time is left than the socket's timeout."""
     driver, recorder = Limits(redis.Redis())._driver, Recorder()
     driver.pools[os.getpid(), None, 1.0] = Pool(recorder, Gate(driver.own, Future), [])
-    with pytest.raises(TimeoutError):
-        driver.send(Send(None, ((b"EVALSHA",),), timeout=1.0, clock=Clock(0.5)))
-    assert recorder.done == ["make_connection", "connect", "send_command", "can_read", "disconnect"]
+    (outcome,) = driver.send(Send(None, (b"EVALSHA",), timeout=1.0, clock=Clock(0.5)))
+    assert isinstance(outcome, TimeoutError)
+    assert recorder.done == ["make_connection", "connect", "send_packed_command", "can_read", "disconnect"]
 
 
 def test_interrupted_while_it_queues():
@@ -222,10 +222,10 @@ def test_late_thread(monkeypatch):
 
     clocks = Clocks()
     monkeypatch.setattr(_core, "time", clocks)
-    monkeypatch.setattr(_sync, "time", clocks)
+    monkeypatch.setattr(_threads, "time", clocks)
     driver, clock = Limits(redis.Redis())._driver, Clock(1.0)
     driver.pools[os.getpid(), None, 1.0] = Pool(Late(), Gate(driver.own, Future), [])
-    driver.send(Send(None, ((b"EVALSHA",),), timeout=1.0, clock=clock))
+    driver.send(Send(None, (b"EVALSHA",), timeout=1.0, clock=clock))
     assert clocks.now == 5 and clock.left() == 0.75
 
 
@@ -487,7 +487,7 @@ def test_errors_say_the_cure(cluster, tmp_path):
     steps = Caller((), lambda address: address, False).call(SCRIPT, ["log"], [b"1"], 1)
     next(steps)
     with pytest.raises(UnavailableError, match="want Redis 5.0 or later"):
-        steps.throw(redis.ResponseError(redis_4 + "Write commands not allowed after non deterministic commands."))
+        steps.send([redis.ResponseError(redis_4 + "Write commands not allowed after non deterministic commands.")])
 
 
 def test_refused_inside_a_script(server):

@@ -12,7 +12,7 @@ from servers import until
 
 from sluice_redis import (
     NEVER, ArgumentError, Decision, ExceedsLimitError, Limit, Limits, Local, NotReservedError, OutcomeUnknownError,
-    StateError, WaitError, aio, http, redis_key,
+    StateError, UnavailableError, WaitError, _manifest, aio, http, redis_key,
 )  # fmt: skip
 
 SECOND, MINUTE, HOUR, DAY = (timedelta(seconds=s) for s in (1, 60, 3600, 86400))
@@ -102,7 +102,6 @@ def test_a_window_is_a_ring_of_its_own(limits):
         limits.list_log("plan", 5, MINUTE).give_back("ada", granted)
     first.reset("ada")
     assert (left(first), left(later)) == ([5, 5], [5, 3])
-    assert limits.all([(first, "ada")]).rings == (), "its parts have them"
 
 
 def test_wait_books_in_order(limits):
@@ -208,28 +207,86 @@ def test_threads_share_a_limiter(limits):
     assert granted.count(True) == 50 and len(granted) == 160
 
 
-def test_all(limits, server):
-    user, team, orders = limits.list_log("user", 5, MINUTE), limits.list_log("team", 5, MINUTE), \
-        limits.zset_log("orders", 5, MINUTE)  # fmt: skip
-    d = limits.all([(user, "ada", 2), (team, "acme"), (orders, "ada", 3)])
-    assert d.granted and d.remaining == 2 and [part.permits for part in d.parts] == [2, 1, 3]
-    assert user.give_back("ada", d.parts[0]) == 2
-    d = limits.all([(orders, "ada", 2), (user, "ada", 5), (team, "acme", 5)])
-    assert (d.granted, d.parts, d.remaining, d.limit) == (False, (), 4, Limit(5, MINUTE))
-    until(lambda: (user.peek("ada").remaining, orders.peek("ada").remaining) == (5, 2))
-    assert not limits.all([(user, "ada"), (limits.list_log("none", 0, MINUTE), "ada")]).granted
-    assert user.peek("ada").remaining == 5, "nothing is charged for a denial that is certain"
+@pytest.mark.parametrize("kind", ["threads", "asyncio"])
+def test_all(proxy, server, kind):
+    """In one round trip, and what is given back in another one."""
+
+    async def work():
+        limits = Limits(redis.Redis(port=proxy.port)) if kind == "threads" else aio.Limits(
+            redis.asyncio.Redis(port=proxy.port))  # fmt: skip
+        user, team = limits.list_log("user", 5, MINUTE), limits.slice_ring("team", [Limit(5, MINUTE)])
+        orders, month = limits.zset_log("orders", 5, MINUTE), limits.quota("month", 9, "month")
+
+        async def ask(answer):
+            return answer if kind == "threads" else await answer
+
+        async def all_of(*parts):
+            proxy.requests = 0
+            return await ask(limits.all(parts))
+
+        for script in _manifest.scripts().values():
+            server.client.script_load(script.source())
+        await all_of((user, "ada", 2), (team, "acme"), (orders, "ada", 3), (month, "ada"))
+        d = await all_of((user, "ada"), (team, "acme"), (orders, "ada"), (month, "ada"))
+        assert d.granted and d.remaining == 1 and [part.permits for part in d.parts] == [1] * 4 and proxy.requests == 1
+        assert d.parts[1].rings and (d.rings, d.key, d.id, d.permits) == ((), "", "", 0), "its parts have them"
+        assert await ask(user.give_back("ada", d.parts[0])) == 1
+        d = await all_of((orders, "ada"), (month, "ada", 9), (user, "ada", 4), (team, "acme", 4))
+        assert await ask(limits.flush()) and proxy.requests == 2, "a question, and the returns"
+        assert (d.granted, d.parts, d.limit) == (False, (), (await ask(month.peek("ada"))).limit), "the longest wait"
+        left = [(await ask(one.peek(subject))).remaining for one, subject in ((user, "ada"), (orders, "ada"))]
+        assert left == [3, 1] and (await ask(team.peek("acme"))).remaining == 3
+        d = await all_of((user, "ada"), (limits.list_log("none", 0, MINUTE), "ada"))
+        assert not d.granted and d.wait == NEVER and proxy.requests == 0, "nothing is charged for a certain denial"
+        await ask(limits.close())
+
+    asyncio.run(work())
 
 
-def test_all_fails(proxy, server):
-    """A lost reply: what was granted goes back, and what may have been, where an id says so."""
-    limits = Limits(redis.Redis(port=proxy.port), timeout=SECOND)
-    user, orders = limits.list_log("user", 5, MINUTE), limits.zset_log("orders", 5, MINUTE)
-    user.peek("ada"), orders.peek("ada")
-    proxy.trigger, proxy.mode = b"orders", "keep"
-    with pytest.raises(OutcomeUnknownError):
-        limits.all([(user, "ada", 2), (orders, "ada", 3)])
-    until(lambda: server.client.llen("sluice:user:{ada}:ll1") == server.client.zcard("sluice:orders:{ada}:zl1") == 0)
+@pytest.mark.parametrize("make", [Limits, aio.Limits])
+def test_all_fails(proxy, server, make):
+    """A reply is lost: what was granted goes back, and what may have been, where an id says so."""
+
+    async def work():
+        kind = redis if make is Limits else redis.asyncio
+        limits = make(kind.Redis(port=proxy.port), timeout=SECOND)
+        user, orders = limits.list_log("user", 5, MINUTE), limits.zset_log("orders", 5, MINUTE)
+        denied = limits.zset_log("denied", 5, MINUTE, on_failure="deny")
+
+        async def ask(answer):
+            return answer if make is Limits else await answer
+
+        [await ask(limiter.peek("ada")) for limiter in (user, orders)]
+        proxy.mode = "first"
+        with pytest.raises(OutcomeUnknownError):
+            await ask(limits.all([(user, "ada", 2), (orders, "ada", 3), (denied, "ada")]))
+        assert await ask(limits.flush()) and proxy.eaten == 1
+        assert server.client.keys() == []
+        server.client.script_flush()
+        assert (await ask(limits.all([(user, "ada", 2), (orders, "ada", 3)]))).granted, "each is loaded"
+        await ask(limits.close())
+
+    asyncio.run(work())
+
+
+def test_all_in_a_cluster(cluster):
+    """A round trip to each node. A frozen one takes no longer than a timeout, and what another one granted goes back."""
+    limits = Limits(redis.RedisCluster(host="127.0.0.1", port=cluster.port), timeout=SECOND)
+    user = limits.list_log("user", 5, MINUTE)
+    parts = [(user, str(i)) for i in range(20)]
+    assert limits.all(parts).granted
+    requests = [proxy.requests for proxy in cluster.proxies]
+    assert limits.all(parts).granted
+    assert [proxy.requests for proxy in cluster.proxies] == [before + 1 for before in requests]
+    frozen = cluster.node_of("sluice:user:{0}:ll1")[0]
+    frozen.freeze()
+    try:
+        with pytest.raises((OutcomeUnknownError, UnavailableError)):
+            limits.all(parts)
+    finally:
+        frozen.thaw()
+    elsewhere = [str(i) for i in range(20) if cluster.node_of(f"sluice:user:{{{i}}}:ll1")[0] is not frozen]
+    until(lambda: all(user.peek(subject).remaining == 3 for subject in elsewhere))
 
 
 WRONG = {

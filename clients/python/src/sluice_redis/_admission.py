@@ -6,13 +6,15 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, List, Optional, Sequence, Tuple
 
+from ._all import ask_all, together
 from ._core import Sleep, Steps
 from ._errors import ArgumentError, ExceedsLimitError, SluiceError, shown
 from ._headers import Named
 from ._keys import NoPeer, subject_of
-from ._limiters import MAX_BOOKING_US, Returner, ask_all, give_back, give_back_later
+from ._limiters import Returner
 from ._log import warn
-from ._types import NEVER, SECOND_US, Decision, check_int, is_text, micros
+from ._returns import give_back, give_back_later
+from ._types import MAX_BOOKING_US, NEVER, SECOND_US, Decision, check_int, is_text, micros
 
 Asked = Tuple[Any, str, int]  # a limiter as its caller sees it, the subject, the permits
 
@@ -23,7 +25,7 @@ class NoKey(ArgumentError):
 
 @dataclass(frozen=True)
 class Result:
-    """What was decided about a request. Several limiters are asked one after another, until one denies."""
+    """What was decided about a request. Several limiters are asked at once."""
 
     status: int
     """0 if the request goes on, or the status of its refusal: 429, 400 (no key), 500 (no peer) or 503 (Redis does not
@@ -120,9 +122,10 @@ def _undo(parts: Sequence[Asked], decisions: Named) -> None:
 
 def given_back(charged: Sequence[Tuple[Any, str, Decision]]) -> Steps[Tuple[()]]:
     """Gives back what a request was charged that does not count."""
-    for face, subject, decision in charged:
-        try:
-            yield from give_back(face._core, subject, decision, None)
-        except SluiceError as error:
-            warn(face.name, "a request that does not count was charged", error)
+    outcomes: List[Any] = [None] * len(charged)
+    returns = [give_back(face._core, subject, decision, None) for face, subject, decision in charged]
+    yield from together(returns, outcomes)
+    for (face, *_), outcome in zip(charged, outcomes):
+        if isinstance(outcome, Exception):
+            warn(face.name, "a request that does not count was charged", outcome)
     return ()

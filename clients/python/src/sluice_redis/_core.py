@@ -15,19 +15,19 @@ from ._errors import (
     ArgumentError, BusyError, ExceedsLimitError, NotLoadedError, OutcomeUnknownError, SluiceError, StateError,
     UnavailableError,
 )  # fmt: skip
-from ._manifest import Script, encode, scripts
+from ._manifest import Script, encode, packed, scripts
 
 T = TypeVar("T")
 Address = Tuple[str, int]
-Words = Tuple[bytes, ...]
 Key = Union[str, bytes]
 
 
 class Send(NamedTuple):
-    """Send these commands on one connection; the answer is the reply to the last."""
+    """Send these commands at once on one connection. The answer is a list of what came of each: a reply, an error
+    reply, or the error that no reply came with. NotSent and NoConnection are raised."""
 
     node: Optional[Address]  # None: the client's only server
-    commands: Tuple[Words, ...]
+    commands: Tuple[bytes, ...]  # packed
     timeout: float  # seconds, to connect and to read
     clock: "Clock"  # of the call
 
@@ -58,6 +58,13 @@ class Clock:
 Steps = Generator[Union[Send, Sleep], Any, T]
 
 
+def reply_to(outcomes: List[Any]) -> Any:
+    """The reply to the last of the commands that were sent."""
+    if isinstance(outcomes[-1], Exception):
+        raise outcomes[-1]
+    return outcomes[-1]
+
+
 class NotSent(Exception):
     """No connection: the command was not sent. __cause__ says why."""
 
@@ -73,6 +80,7 @@ class Reply(NamedTuple):
     text: str
 
 
+_ASKING, _CLUSTER_SLOTS = packed((b"ASKING",)), packed((b"CLUSTER", b"SLOTS"))
 _RETRIES, _REDIRECTIONS, _LOADS, _TRY_AGAIN = 3, 16, 8, 12
 # What proves that connections lead to the wrong place, or are not let in any more.
 _MISLED = ("LOADING", "READONLY", "MASTERDOWN", "NOAUTH", "WRONGPASS")
@@ -168,28 +176,25 @@ class Caller:
         reply = yield from self.command(words, keys, timeout, repeatable, look, script, id, within)
         return list(map(int, reply))
 
-    def refuse(self, key: Key, timeout: float) -> None:
-        """Raises if the breaker of the key's node is open: before a call is made that threads would wait for."""
-        breaker = self.breakers.of(self.slots.get(key_slot(encode(key))) if self.nodes else None)
-        if breaker:
-            breaker.refuse(time.monotonic(), timeout)
-
     def command(
-        self, words: Words, keys: Sequence[Key], timeout: float, repeatable: bool = True, look: bool = False,
+        self, words: Sequence[bytes], keys: Sequence[Key], timeout: float, repeatable: bool = True, look: bool = False,
         script: Optional[Script] = None, id: str = "", within: float = math.inf,
     ) -> Steps[Any]:
         """Sends a command for these keys until there is a reply, or an error that another attempt would not cure."""
-        clock = Clock(timeout, within)
-        attempt = _Attempt(self, script, keys, timeout, clock, repeatable, look, id)
-        breaker = self.breakers.of(self.slots.get(attempt.slot) if self.nodes else None)
+        slot = key_slot(encode(keys[0])) if self.nodes and keys else 0
+        breaker = self.breakers.of(self.slots.get(slot) if self.nodes else None)
         if breaker:
+            if breaker.steps_aside():
+                yield Sleep(0.0002)
             breaker.admit(timeout)
+        attempt = _Attempt(self, slot, script, keys, timeout, Clock(timeout, within), repeatable, look, id)
+        command = packed(words)
         answered: Optional[bool] = None
         why = ""
         try:
             while True:
                 try:
-                    reply = yield from attempt.send(words)
+                    reply = yield from attempt.send(command)
                     answered = True
                     return reply
                 except (exceptions.RedisError, NotSent, NoConnection, OSError) as error:
@@ -207,7 +212,7 @@ class Caller:
             if clock.left() <= 0:
                 break
             try:
-                reply = yield Send(node, ((b"CLUSTER", b"SLOTS"),), timeout, clock)
+                reply = reply_to((yield Send(node, (_CLUSTER_SLOTS,), timeout, clock)))
             except (exceptions.RedisError, NotSent, OSError) as error:
                 problem = error
                 continue
@@ -230,32 +235,32 @@ class _Attempt:
     """What one command knows from its attempts so far."""
 
     def __init__(
-        self, caller: Caller, script: Optional[Script], keys: Sequence[Key], timeout: float, clock: Clock,
+        self, caller: Caller, slot: int, script: Optional[Script], keys: Sequence[Key], timeout: float, clock: Clock,
         repeatable: bool, look: bool, id: str,
     ) -> None:
         self.caller, self.script, self.keys, self.id = caller, script, keys, id
         self.timeout, self.clock, self.repeatable, self.look = timeout, clock, repeatable, look
-        self.slot = key_slot(encode(keys[0])) if caller.nodes and keys else 0
+        self.slot = slot
         self.node: Optional[Address] = None
         self.asking: Optional[Address] = None
         self.lost: Optional[BaseException] = None  # an attempt may have run: why its reply is missing
         self.tries = self.loads = self.redirections = 0
 
-    def send(self, words: Words) -> Steps[Any]:
+    def send(self, command: bytes) -> Steps[Any]:
         """One attempt."""
         if self.clock.left() <= 0:
             raise NotSent("no time is left")
-        commands: Tuple[Words, ...] = (words,)
+        commands: Tuple[bytes, ...] = (command,)
         self.node, self.asking, asking = self.asking, None, self.asking
         if asking:
-            commands = ((b"ASKING",), words)
+            commands = (_ASKING, command)
         elif self.caller.nodes:
             if self.slot not in self.caller.slots:
                 yield from self.caller.discover(self.timeout, self.clock)
             self.node = self.caller.slots.get(self.slot)
             if not self.node:
                 raise NotSent(f"no node has slot {self.slot}")
-        return (yield Send(self.node, commands, self.timeout, self.clock))
+        return reply_to((yield Send(self.node, commands, self.timeout, self.clock)))
 
     def after(self, error: Exception) -> Steps[None]:
         """Prepares the next attempt, or raises."""
@@ -297,7 +302,8 @@ class _Attempt:
         if self.caller.preloaded or self.loads > _LOADS:
             raise NotLoadedError(cure) from error
         try:
-            yield Send(self.node, ((b"SCRIPT", b"LOAD", script.source()),), self.timeout, self.clock)
+            command = packed((b"SCRIPT", b"LOAD", script.source()))
+            reply_to((yield Send(self.node, (command,), self.timeout, self.clock)))
         except (exceptions.RedisError, NotSent, OSError) as refused:
             reply = None if isinstance(refused, NotSent) else reply_of(refused)
             if reply is None or reply.code in _NOT_RUN:

@@ -80,3 +80,10 @@ class NotReservedError(SluiceError):
 
 class SlotLostError(SluiceError):
     """A slot was lost: another holder may have it, and its work has to stop."""
+
+
+def helps(error: SluiceError, has_ids: bool) -> bool:
+    """Whether another call may succeed, and cannot charge twice."""
+    if isinstance(error, OutcomeUnknownError):
+        return has_ids
+    return isinstance(error, UnavailableError)

@@ -6,18 +6,21 @@ import time
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Callable, Generic, Optional, Sequence, Type, TypeVar
 
-from . import _limiters, _slots
+from . import _budget, _limiters, _slots
+from ._algorithms import GCRA, ListLog, SliceRing, TokenBucket, ZSetLog
+from ._all import all_of
+from ._budget import Budget
 from ._core import Steps
 from ._errors import SlotLostError
-from ._limiters import (
-    GCRA, Budget, ListLog, OnFailure, Part, Setup, SliceRing, TokenBucket, Windows, ZSetLog, all_of,
-)  # fmt: skip
+from ._limiters import OnFailure, Setup, Windows
 from ._quota import Period, Quota
 from ._slots import Concurrency
 from ._types import NEVER, Decision, Limit
 
 if TYPE_CHECKING:
     from typing_extensions import Concatenate, ParamSpec
+
+    from ._all import Part
 
     P = ParamSpec("P")
 C = TypeVar("C")
@@ -82,13 +85,14 @@ class Factory(Setup):
         on_failure is not Local."""
         return Quota(self, name, permits, period, zone, on_failure)
 
-    def all(self, parts: Sequence[Part]) -> Steps[Decision]:
+    def all(self, parts: "Sequence[Part]") -> Steps[Decision]:
         """Asks several limiters, all or none: limits.all([(per_user, "ada"), (per_team, "acme", 5)]). Each part is a
         limiter that can give back (list_log, zset_log, slice_ring, quota), a subject and a number (1 if left out).
 
-        They are asked in this order, a round trip each, until one denies: that is the decision. Otherwise it is of the
-        one with the fewest permits left, and parts has all of them. If one denies or fails, or the caller is
-        interrupted, what the others granted is given back in the background; until then others may be denied."""
+        All are asked in one round trip, in a cluster in one to each node. If one denies or fails, or the caller is
+        interrupted, what the others granted is given back in the background; until then others may be denied. The
+        decision is the denial with the longest wait, or the grant with the fewest permits left, and parts has all
+        grants. After a lost reply only a zset_log can give back: the others stay charged."""
         return (yield from all_of(self, parts))
 
 
@@ -128,7 +132,7 @@ class ReservationFace(Face[_limiters.Reservation]):
         return timedelta(seconds=max(self._core.at - time.monotonic(), 0)) if self.ok else NEVER
 
 
-class ReservedFace(Face[_limiters.Hold]):
+class ReservedFace(Face[_budget.Hold]):
     """An estimate for the block of a with statement, settled with used when the block ends, whatever happens."""
 
     @property

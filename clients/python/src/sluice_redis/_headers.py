@@ -91,7 +91,8 @@ class Answer(NamedTuple):
     headers: Headers
     status: str = ""
     body: bytes = b""
-    charged: Sequence[Tuple[Any, str, Decision]] = ()  # limiters, subjects
+    charged: Sequence[Tuple[Any, str, Decision]] = ()  # limiters, subjects: what counts by the response
+    is_own: bool = False  # the answer of refuse
 
 
 _PROBLEMS = {

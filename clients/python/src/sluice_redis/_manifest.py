@@ -43,6 +43,11 @@ def encode(word: object) -> bytes:
     raise ArgumentError("", "argument", shown(word), "a str, bytes or int")
 
 
+def packed(words: Sequence[bytes]) -> bytes:
+    """A command as it is sent."""
+    return b"*%d\r\n%b" % (len(words), b"".join([b"$%d\r\n%b\r\n" % (len(word), word) for word in words]))
+
+
 def folder_of_scripts() -> Any:
     """In the package, which may be a zip; of an editable install in its checkout."""
     own = files("sluice_redis") / "scripts"

@@ -8,11 +8,11 @@ from datetime import timedelta
 from typing import Any, Callable, Dict, Optional, Tuple
 
 from ._core import Sleep, Steps
-from ._errors import ArgumentError, OutcomeUnknownError, SlotLostError, SluiceError, WaitError, shown
-from ._limiters import MILLISECOND_US, Limiter, OnFailure, Setup, helps, new_id
+from ._errors import ArgumentError, OutcomeUnknownError, SlotLostError, SluiceError, WaitError, helps, shown
+from ._limiters import Limiter, OnFailure, Setup, new_id
 from ._local import Local
 from ._log import warn
-from ._types import DAY_US, NEVER, Decision, Limit, check_duration, check_int, micros, span
+from ._types import DAY_US, MILLISECOND_US, NEVER, Decision, Limit, check_duration, check_int, micros, span
 
 OnLost = Optional[Callable[[SlotLostError], None]]
 _POLL, _MIN_POLL = 0.25, 0.02  # seconds before acquire asks again

@@ -1,29 +1,21 @@
 """The limiters for threads."""
 
-import contextlib
-import os
 import threading
-import time
-from concurrent.futures import Future, wait
 from datetime import timedelta
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Callable, Dict, Optional, Set, Tuple, Type, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Callable, Optional, Tuple, Type, TypeVar, Union
 
 from redis import Redis, RedisCluster
-from redis.backoff import NoBackoff
-from redis.connection import ConnectionPool
-from redis.exceptions import RedisError, ResponseError, TimeoutError
-from redis.retry import Retry
-from redis.sentinel import SentinelConnectionPool
 
-from . import _limiters, _quota, _slots
+from . import _algorithms, _budget, _limiters, _quota, _slots
 from ._breaker import Breaker
-from ._connect import FRESH, Gate, Own, Pool, is_full, own_of
-from ._core import Address, Caller, Clock, NotSent, Send, Sleep, Steps, is_misled
+from ._connect import own_of
+from ._core import Caller, Steps
 from ._errors import SlotLostError, SluiceError
 from ._factory import Factory, LimiterFace, ReservationFace, ReservedFace, SlotFace, make, named
 from ._limiters import OnFailure
 from ._slots import OnLost
+from ._threads import Driver
 from ._types import Decision
 
 if TYPE_CHECKING:
@@ -31,144 +23,6 @@ if TYPE_CHECKING:
 
     P = ParamSpec("P")
 T = TypeVar("T")
-
-
-class Driver:
-    """Does what steps yield, on connections of its own."""
-
-    def __init__(self, own: Own) -> None:
-        self.own = own
-        self.pools: Dict[Tuple[int, Optional[Address], float], Pool] = {}
-        self.threads: Set[threading.Thread] = set()  # of the background
-
-    def drive(self, steps: Steps[T], sleep: Callable[[float], object] = time.sleep) -> T:
-        answer: Any = None
-        error: Optional[BaseException] = None
-        while True:
-            try:
-                step = steps.throw(error) if error else steps.send(answer)
-            except StopIteration as end:
-                return end.value  # type: ignore[no-any-return]
-            answer = error = None
-            try:
-                answer = sleep(step.seconds) if isinstance(step, Sleep) else self.send(step)
-            except BaseException as raised:
-                error = raised
-
-    def later(self, steps: Steps[Any]) -> Optional[threading.Thread]:
-        """Runs steps in the background. Nobody learns of their errors."""
-        self.threads = {thread for thread in list(self.threads) if thread.is_alive()}  # also in a fork
-        if is_full(self.threads):
-            return None
-        thread = threading.Thread(target=self._quietly, args=(steps,), daemon=True)
-        thread.start()
-        self.threads.add(thread)
-        return thread
-
-    def _quietly(self, steps: Steps[Any]) -> None:
-        try:
-            self.drive(steps)
-        except SluiceError:
-            pass
-        finally:
-            self.threads.discard(threading.current_thread())
-
-    def flush(self, seconds: float) -> bool:
-        end = time.monotonic() + seconds
-        for thread in list(self.threads):
-            thread.join(max(end - time.monotonic(), 0))
-        return not any(thread.is_alive() for thread in list(self.threads))
-
-    def send(self, op: Send) -> Any:
-        pool = self.pool(op.node, op.timeout)
-        self.enter(pool.gate, op.clock)
-        replies, since = pool.gate.replies, time.monotonic()
-        try:
-            try:
-                connection = self.connect(pool, op)
-            except (RedisError, OSError) as error:
-                op.clock.spend(time.monotonic() - since)
-                raise NotSent(self.own.why(str(error))) from error
-            return self.exchange(connection, op, pool)
-        finally:
-            pool.gate.leave(replies, time.monotonic() - since >= 0.9 * op.timeout)
-
-    def connect(self, pool: Pool, op: Send) -> Any:
-        """A connection that the server has not closed, or a new one, within the time of the call."""
-        try:
-            connection, used = pool.idle.pop()
-        except IndexError:
-            connection = pool.maker.make_connection()
-        else:
-            if time.monotonic() - used < FRESH or self.is_open(connection):
-                return connection
-            connection.disconnect()
-        within = max(min(op.timeout, op.clock.left()), op.timeout / 10)
-        connection.socket_timeout = connection.socket_connect_timeout = within
-        connection.connect()
-        return connection
-
-    def is_open(self, connection: Any) -> bool:
-        try:
-            return not connection.can_read(0)
-        except (RedisError, OSError):
-            return False
-
-    def enter(self, gate: Gate, clock: Clock) -> None:
-        waiter, patience = gate.enter(clock), clock.patience(self.own.patience)
-        if waiter:
-            try:
-                wait([waiter], patience)
-            except BaseException:
-                gate.interrupted(waiter, clock)
-                raise
-            gate.waited(waiter, clock, patience)
-
-    def exchange(self, connection: Any, op: Send, pool: Pool) -> Any:
-        """Sends and reads. A connection that may still get a reply is closed."""
-        clean, left, since = False, op.clock.left(), time.monotonic()
-        try:
-            for words in op.commands:
-                connection.send_command(*words)
-            socket_bounds = left >= 0.9 * op.timeout and connection.socket_timeout == op.timeout
-            if not socket_bounds and not connection.can_read(max(left, 0)):
-                raise TimeoutError(f"no reply in {left:.3f} s")
-            for _ in op.commands[1:]:
-                connection.read_response()
-            reply = connection.read_response()
-            clean = True
-            return reply
-        except RedisError as error:
-            clean = isinstance(error, ResponseError) and len(op.commands) == 1  # an error reply was read
-            if is_misled(error, op.node, self.own.remap):
-                clean = False
-                self.close_idle(pool)
-            raise
-        finally:
-            spent = time.monotonic() - since
-            if clean:
-                pool.gate.replies += 1
-                pool.idle.append((connection, time.monotonic()))
-                spent = min(spent, left / 4)  # this thread may have been late to read it
-            else:
-                connection.disconnect()
-            op.clock.spend(spent)
-
-    def close_idle(self, pool: Pool) -> None:
-        with contextlib.suppress(IndexError):  # other threads take some, too
-            while True:
-                pool.idle.pop()[0].disconnect()
-
-    def pool(self, node: Optional[Address], timeout: float) -> Pool:
-        """The connections to a node whose timeout is this one, of this process: a fork has its own."""
-        key = os.getpid(), node, timeout
-        if key not in self.pools:
-            kwargs = self.own.settings(Retry(NoBackoff(), 0), timeout)
-            if node:
-                kwargs["host"], kwargs["port"] = node
-            maker = self.own.make_pool(ConnectionPool, SentinelConnectionPool, kwargs)
-            self.pools.setdefault(key, Pool(maker, Gate(self.own, Future), []))
-        return self.pools[key]
 
 
 def _run(method: "Callable[Concatenate[Any, P], Steps[T]]") -> "Callable[Concatenate[Any, P], T]":
@@ -213,11 +67,11 @@ class Returner(Limiter):
 
 
 class ListLog(Reserver, Returner):
-    __doc__ = _limiters.ListLog.__doc__
+    __doc__ = _algorithms.ListLog.__doc__
 
 
 class ZSetLog(Reserver, Returner):
-    __doc__ = _limiters.ZSetLog.__doc__
+    __doc__ = _algorithms.ZSetLog.__doc__
 
     def allow(self, subject: str, id: Optional[str] = None) -> Decision:
         return self._driver.drive(self._core.allow(subject, id))  # type: ignore[no-any-return]
@@ -225,15 +79,15 @@ class ZSetLog(Reserver, Returner):
     def allow_n(self, subject: str, n: int, id: Optional[str] = None) -> Decision:
         return self._driver.drive(self._core.allow_n(subject, n, id))  # type: ignore[no-any-return]
 
-    allow.__doc__, allow_n.__doc__ = _limiters.ZSetLog.allow.__doc__, _limiters.ZSetLog.allow_n.__doc__
+    allow.__doc__, allow_n.__doc__ = _algorithms.ZSetLog.allow.__doc__, _algorithms.ZSetLog.allow_n.__doc__
 
 
 class GCRA(Reserver):
-    __doc__ = _limiters.GCRA.__doc__
+    __doc__ = _algorithms.GCRA.__doc__
 
 
 class SliceRing(Returner):
-    __doc__ = _limiters.SliceRing.__doc__
+    __doc__ = _algorithms.SliceRing.__doc__
 
 
 class Quota(Returner):
@@ -242,8 +96,8 @@ class Quota(Returner):
 
 
 class TokenBucket(Reserver):
-    __doc__ = _limiters.TokenBucket.__doc__
-    set_rate = _run(_limiters.TokenBucket.set_rate)
+    __doc__ = _algorithms.TokenBucket.__doc__
+    set_rate = _run(_algorithms.TokenBucket.set_rate)
 
 
 class Reserved(ReservedFace):
@@ -259,18 +113,18 @@ class Reserved(ReservedFace):
             thread.join(self._core.budget.timeout)
 
 
-class Budget(LimiterFace[_limiters.Budget]):
-    __doc__ = _limiters.Budget.__doc__
+class Budget(LimiterFace[_budget.Budget]):
+    __doc__ = _budget.Budget.__doc__
 
     def reserved(self, subject: str, id: str, estimate: int) -> Reserved:
         return Reserved(self._driver, self._core.reserved(subject, id, estimate))
 
-    reserved.__doc__ = _limiters.Budget.reserved.__doc__
-    reserve = _run(_limiters.Budget.reserve)
-    settle = _run(_limiters.Budget.settle)
-    charge = _run(_limiters.Budget.charge)
-    peek = _run(_limiters.Budget.peek)
-    reset = _run(_limiters.Budget.reset)
+    reserved.__doc__ = _budget.Budget.reserved.__doc__
+    reserve = _run(_budget.Budget.reserve)
+    settle = _run(_budget.Budget.settle)
+    charge = _run(_budget.Budget.charge)
+    peek = _run(_budget.Budget.peek)
+    reset = _run(_budget.Budget.reset)
 
 
 class Slot(SlotFace):

@@ -12,7 +12,9 @@ from ._errors import ArgumentError, shown
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 MICROSECOND = timedelta(microseconds=1)
-SECOND_US, DAY_US = 1_000_000, 86_400_000_000
+MILLISECOND_US, SECOND_US, DAY_US = 1000, 1_000_000, 86_400_000_000
+MAX_BOOKING_US = 60 * SECOND_US  # how far ahead the scripts book
+ID_BYTES = 128
 _NEVER_US = 2**62 // 1000
 NEVER = timedelta(microseconds=_NEVER_US)
 """The wait of a denial that waiting does not help, because the limit is 0: 146 years."""

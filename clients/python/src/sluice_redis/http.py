@@ -30,8 +30,8 @@ from ._log import warn
 from ._types import DAY_US, check_duration, check_int
 
 __all__ = [
-    "ASGI", "WSGI", "Charge", "Charges", "Cost", "Headers", "Key", "Refusal", "Request", "Result", "fastapi_limit",
-    "headers_of", "key_by_header", "key_by_ip", "subject_of",
+    "ASGI", "WSGI", "Charge", "Charges", "Cost", "CountResponses", "Headers", "Key", "Refusal", "Request", "Result",
+    "fastapi_limit", "headers_of", "key_by_header", "key_by_ip", "subject_of",
 ]  # fmt: skip
 
 L = TypeVar("L", _sync.Limiter, aio.Limiter)
@@ -43,6 +43,8 @@ Charges = Callable[[Request], Union[Sequence[Charge[L]], Awaitable[Sequence[Char
 ASGI it may be async."""
 Refusal = Tuple[int, Mapping[str, str], bytes]
 """An answer of your own: status, headers and body."""
+_CHARGED = "sluice_redis.charged"  # in a scope: what counts by the status of the response
+_HANDSHAKE = {"websocket.accept": 101, "websocket.close": 403}
 
 
 class _Middleware(Generic[L]):
@@ -107,14 +109,15 @@ class _Middleware(Generic[L]):
             warn(self.name, "no decision", error)
         if self.observe:
             self.observe(request, result)
-        charged = [] if result.status else [(face, subject, d) for (face, subject, _), (_, d) in zip(parts, decisions)]
+        charged = [(face, subject, d) for (face, subject, _), (_, d) in zip(parts, decisions) if self.count]
         headers = [] if self.shadow else headers_of_all(result.decisions)
         if self.shadow or not result.status:
-            return Answer(headers, charged=charged)
+            return Answer(headers, charged=[] if result.status else charged)
         own = self.refuse(request, result) if self.refuse else None
         refusal: Refusal = own or problem(result.status, result.decisions)
         headers += [("Content-Length", str(len(refusal[2]))), *refusal[1].items()]
-        return Answer(headers, f"{refusal[0]} {responses.get(refusal[0], 'Refused')}", refusal[2])
+        status = f"{refusal[0]} {responses.get(refusal[0], 'Refused')}"
+        return Answer(headers, status, refusal[2], is_own=own is not None)
 
 
 class WSGI(_Middleware[_sync.Limiter]):
@@ -173,13 +176,11 @@ class ASGI(_Middleware[aio.Limiter]):
             await send({"type": "http.response.start", "status": int(answer.status[:3]), "headers": added})
             body = b"" if scope.get("method") == "HEAD" else answer.body
             return await send({"type": "http.response.body", "body": body})
-        charged = answer.charged
+        charged = [(self.count, answer.charged)] if answer.charged else []
 
         async def send_on(message: Any) -> None:
-            nonlocal charged
             if message["type"] == "http.response.start":
-                if charged and self.count and not self.count(message["status"]):
-                    charged = await charged[0][0]._driver.drive(given_back(charged))
+                await _count(charged, message)
                 message = {**message, "headers": [*message.get("headers", ()), *added]}
             await send(message)
 
@@ -202,6 +203,32 @@ class ASGI(_Middleware[aio.Limiter]):
         except SluiceError as error:
             return self._answer(request, parts, (), error)
         return self._answer(request, parts, decisions)
+
+
+async def _count(charged: List[Any], message: Any) -> None:
+    """Gives back what a request was charged that does not count by the status with which its response begins."""
+    status = message.get("status", _HANDSHAKE.get(message["type"]))
+    while status and charged:
+        count, parts = charged.pop()
+        if not count(status):
+            await parts[0][0]._driver.drive(given_back(parts))
+
+
+class CountResponses:
+    """ASGI middleware that tells fastapi_limit with which status a response begins: its option count needs it, once for
+    an application, as `app.add_middleware(CountResponses)`."""
+
+    def __init__(self, app: Any) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Any, receive: Callable[[], Awaitable[Any]], send: Callable[[Any], Any]) -> None:
+        charged: List[Any] = []
+
+        async def send_on(message: Any) -> None:
+            await _count(charged, message)
+            await send(message)
+
+        await self.app({**scope, _CHARGED: charged}, receive, send_on)
 
 
 class _Watch:
@@ -236,11 +263,16 @@ class _Watch:
 
 def fastapi_limit(
     limiter: Union[aio.Limiter, Charges[aio.Limiter]], key: Optional[Key] = None, cost: Optional[Cost] = None, *,
-    shadow: bool = False, observe: Optional[Callable[[Request, Result], object]] = None,
-    max_wait: timedelta = timedelta(), max_delayed: int = 1000,
+    count: Optional[Callable[[int], bool]] = None,
+    refuse: Optional[Callable[[Request, Result], Optional[Refusal]]] = None, shadow: bool = False,
+    observe: Optional[Callable[[Request, Result], object]] = None, max_wait: timedelta = timedelta(),
+    max_delayed: int = 1000,
 ) -> Callable[..., Any]:
     """A FastAPI dependency that limits one route: `@app.post("/login", dependencies=[Depends(fastapi_limit(login))])`;
-    of a WebSocket route the handshake. A refusal is an HTTPException, so an application that handles those sees it; its
+    of a WebSocket route the handshake. Its options are those of ASGI; count needs `app.add_middleware(CountResponses)`,
+    because a dependency does not learn of the response, and takes a handshake as 101 or 403.
+
+    A refusal is an HTTPException, so an application that handles those sees it, but for the answers of refuse; its
     detail is the body of the middleware. It adds no headers to a Response that a route returns itself: there a grant
     has no RateLimit."""
     from fastapi import HTTPException, Response
@@ -249,19 +281,27 @@ def fastapi_limit(
     from starlette.requests import HTTPConnection
 
     middleware = ASGI(
-        fastapi_limit, limiter, key, cost, shadow=shadow, observe=observe, max_wait=max_wait, max_delayed=max_delayed
-    )
-    refused, refuse = _fastapi_refusal()
+        fastapi_limit, limiter, key, cost, count=count, refuse=refuse, shadow=shadow, observe=observe,
+        max_wait=max_wait, max_delayed=max_delayed,
+    )  # fmt: skip
+    refused, answer_refused = _fastapi_refusal()
 
     async def limit(connection: HTTPConnection, response: Response) -> None:
-        answer = await middleware._decide(connection.scope)
+        scope = connection.scope
+        if count and _CHARGED not in scope:
+            raise ArgumentError("fastapi_limit", "count", "", "app.add_middleware(sluice_redis.http.CountResponses)")
+        answer = await middleware._decide(scope)
         if answer.status:
-            kind, handlers = HTTPException, connection.scope.get("starlette.exception_handlers", [{}])[0]
+            status, headers = int(answer.status[:3]), dict(answer.headers)
+            handlers = scope.get("starlette.exception_handlers", [{}])[0]
             handler = handlers.get(HTTPException, handlers.get(Handled))
-            if connection.scope["type"] == "websocket" or handler is http_exception_handler:
-                kind, handlers[refused] = refused, refuse
-            headers = {name: value for name, value in answer.headers if not name.startswith("Content-")}
-            raise kind(int(answer.status[:3]), json.loads(answer.body), headers)
+            if answer.is_own or scope["type"] == "websocket" or handler is http_exception_handler:
+                handlers[refused] = answer_refused
+                raise refused(status, answer.body, headers)
+            shown = {name: value for name, value in headers.items() if not name.startswith("Content-")}
+            raise HTTPException(status, json.loads(answer.body), shown)
+        if answer.charged:
+            scope[_CHARGED].append((count, answer.charged))
         for name, value in answer.headers:
             response.headers.append(name, value)
 
@@ -270,20 +310,20 @@ def fastapi_limit(
 
 @functools.lru_cache(maxsize=None)
 def _fastapi_refusal() -> Tuple[Any, Any]:
-    """An HTTPException, and its handler."""
+    """An HTTPException whose detail is a body, and its handler."""
     from fastapi import HTTPException, Response
 
     class Refused(HTTPException):
         pass
 
-    async def refuse(connection: Any, refused: Refused) -> Any:
+    async def answer(connection: Any, refused: Refused) -> Any:
         scope = connection.scope
-        body = "" if scope.get("method") == "HEAD" else json.dumps(refused.detail)
-        response = Response(body, refused.status_code, refused.headers, "application/problem+json")
+        body = b"" if scope.get("method") == "HEAD" else refused.detail
+        response = Response(body, refused.status_code, refused.headers)
         if scope["type"] == "http":
             return response
         if "websocket.http.response" in scope.get("extensions", {}):
             return await connection.send_denial_response(response)
         return await connection.close(1008)
 
-    return Refused, refuse
+    return Refused, answer
