@@ -207,18 +207,18 @@ def test_threads_share_a_limiter(limits):
     assert granted.count(True) == 50 and len(granted) == 160
 
 
-@pytest.mark.parametrize("kind", ["threads", "asyncio"])
-def test_all(proxy, server, kind):
+@pytest.mark.parametrize("make", [Limits, aio.Limits])
+def test_all(proxy, server, make):
     """In one round trip, and what is given back in another one."""
 
     async def work():
-        limits = Limits(redis.Redis(port=proxy.port)) if kind == "threads" else aio.Limits(
-            redis.asyncio.Redis(port=proxy.port))  # fmt: skip
+        client = (redis if make is Limits else redis.asyncio).Redis(port=proxy.port)
+        limits = make(client, timeout=10 * SECOND)
         user, team = limits.list_log("user", 5, MINUTE), limits.slice_ring("team", [Limit(5, MINUTE)])
         orders, month = limits.zset_log("orders", 5, MINUTE), limits.quota("month", 9, "month")
 
         async def ask(answer):
-            return answer if kind == "threads" else await answer
+            return answer if make is Limits else await answer
 
         async def all_of(*parts):
             proxy.requests = 0
@@ -250,8 +250,8 @@ def test_all_fails(proxy, server, make):
     async def work():
         kind = redis if make is Limits else redis.asyncio
         limits = make(kind.Redis(port=proxy.port), timeout=SECOND)
-        user, orders = limits.list_log("user", 5, MINUTE), limits.zset_log("orders", 5, MINUTE)
-        denied = limits.zset_log("denied", 5, MINUTE, on_failure="deny")
+        user, team = limits.list_log("user", 5, MINUTE), limits.list_log("team", 5, MINUTE)
+        orders, denied = (limits.zset_log(policy, 5, MINUTE, on_failure=policy) for policy in ("error", "deny"))
 
         async def ask(answer):
             return answer if make is Limits else await answer
@@ -259,9 +259,9 @@ def test_all_fails(proxy, server, make):
         [await ask(limiter.peek("ada")) for limiter in (user, orders)]
         proxy.mode = "first"
         with pytest.raises(OutcomeUnknownError):
-            await ask(limits.all([(user, "ada", 2), (orders, "ada", 3), (denied, "ada")]))
+            await ask(limits.all([(user, "ada", 2), (orders, "ada", 3), (denied, "ada"), (team, "ada")]))
         assert await ask(limits.flush()) and proxy.eaten == 1
-        assert server.client.keys() == []
+        assert server.client.keys() == [b"sluice:team:{ada}:ll1"], "Redis may have charged it"
         server.client.script_flush()
         assert (await ask(limits.all([(user, "ada", 2), (orders, "ada", 3)]))).granted, "each is loaded"
         await ask(limits.close())
