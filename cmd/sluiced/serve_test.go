@@ -14,7 +14,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"github.com/redis/go-redis/v9"
@@ -215,6 +214,8 @@ func TestFlags(t *testing.T) {
 		{"serve --auth-timeout 1m x.yaml", "--auth-timeout is 1m0s: want 1ms to 10s"},
 		{"serve --tls-cert x x.yaml", "want --tls-cert and --tls-key together"},
 		{"serve --embedded --redis localhost:1 x.yaml", "want one of them"},
+		{"serve --cluster a:1,b:2/3 x.yaml", "a cluster has database 0 only"},
+		{"serve --cluster a:1/0,b:2 x.yaml", "once, behind the last host"},
 		{"sevre", "there is no command"},
 		{"check", "check wants files"},
 	} {
@@ -225,11 +226,27 @@ func TestFlags(t *testing.T) {
 			t.Errorf("%s: exit status %d: %s", test.args, status, out)
 		}
 	}
-	for url, want := range map[string]time.Duration{"localhost:1": time.Minute, "redis://h?conn_max_lifetime=2s": 2e9} {
-		rdb, _, err := app{getenv: func(string) string { return "" }}.client(settings{redis: dial.Flags{Redis: url}})
+	const set = "/?read_timeout=2s&dial_timeout=5s&conn_max_lifetime=7s&client_name=me"
+	for flags, want := range map[dial.Flags]string{
+		{Redis: "localhost:1"}:                           "[localhost:1]3s 5s 1m0s 0 false",
+		{Redis: "rediss://a:1" + set + "&db=3"}:          "[a:1]me5s 2s 7s 3 true",
+		{Cluster: "rediss://a:1,b:2" + set}:              "[a:1 b:2]me5s 2s 7s 0 true",
+		{Sentinel: "rediss://m@a:1,b:2" + set + "&db=3"}: "[FailoverClient]me5s 2s 7s 3 true",
+	} {
+		rdb, _, err := app{getenv: func(string) string { return "" }}.client(settings{redis: flags})
 		must(t, err)
-		if age := rdb.(*redis.Client).Options().ConnMaxLifetime; age != want {
-			t.Errorf("%s: connections are used for %v, want %v", url, age, want)
+		var got string
+		switch rdb := rdb.(type) {
+		case *redis.Client:
+			o := rdb.Options()
+			got = fmt.Sprint([]string{o.Addr}, o.ClientName, o.DialTimeout, o.ReadTimeout, o.ConnMaxLifetime, o.DB,
+				o.TLSConfig != nil)
+		case *redis.ClusterClient:
+			o := rdb.Options()
+			got = fmt.Sprint(o.Addrs, o.ClientName, o.DialTimeout, o.ReadTimeout, o.ConnMaxLifetime, 0, o.TLSConfig != nil)
+		}
+		if got != want {
+			t.Errorf("%+v: %s, want %s", flags, got, want)
 		}
 	}
 	out := &output{}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"reflect"
 	"strconv"
 	"strings"
 	"time"
@@ -103,7 +104,8 @@ func IsName(text string) bool {
 	return text != "" && strings.Trim(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-") == ""
 }
 
-// listTarget parses the addresses of --cluster or --sentinel. Scheme, user and password before the first apply to all.
+// listTarget parses the addresses of --cluster or --sentinel. Scheme, user and password before the first apply to all,
+// and so do the database and the options behind the last.
 func (a environment) listTarget(flag, text string) (Target, error) {
 	scheme, rest := cutScheme(text)
 	user, hosts := cutUser(rest)
@@ -111,9 +113,17 @@ func (a environment) listTarget(flag, text string) (Target, error) {
 		return Target{}, usagef("--%s: want user:password@ once, before the first host; in a password , is written %%2C",
 			flag)
 	}
+	end := len(hosts)
+	if at := strings.IndexAny(hosts, "/?#"); at >= 0 {
+		end = at
+	}
+	hosts, behind := hosts[:end], hosts[end:]
+	if strings.Contains(behind, ",") {
+		return Target{}, usagef("--%s: want the database and the options once, behind the last host", flag)
+	}
 	t := Target{Kind: flag}
 	for host := range strings.SplitSeq(hosts, ",") {
-		options, err := a.parseServer("--"+flag, scheme+user+host)
+		options, err := a.parseServer("--"+flag, scheme+user+host+behind)
 		if err != nil {
 			return Target{}, err
 		}
@@ -121,6 +131,9 @@ func (a environment) listTarget(flag, text string) (Target, error) {
 			t.Options = options
 		}
 		t.Addrs = append(t.Addrs, options.Addr)
+	}
+	if flag == "cluster" && t.Options.DB != 0 {
+		return Target{}, usagef("--cluster: a cluster has database 0 only")
 	}
 	return t, nil
 }
@@ -205,7 +218,7 @@ func quiet(options *redis.Options) *redis.Options {
 	options.DisableIdentity = true
 	options.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	options.DialerRetries = 1
-	options.DialTimeout = 3 * time.Second
+	options.DialTimeout = cmp.Or(options.DialTimeout, 3*time.Second)
 	options.ContextTimeoutEnabled = true
 	return options
 }
@@ -272,26 +285,27 @@ func (t Target) Client() redis.UniversalClient {
 
 // ClusterClient returns a client of a cluster.
 func (t Target) ClusterClient() *redis.ClusterClient {
-	o := t.Options
-	rdb := redis.NewClusterClient(&redis.ClusterOptions{
-		Addrs: t.Addrs, Username: o.Username, Password: o.Password, TLSConfig: o.TLSConfig,
-		CredentialsProviderContext: o.CredentialsProviderContext,
-		DisableIdentity:            true, MaintNotificationsConfig: o.MaintNotificationsConfig,
-		DialTimeout: o.DialTimeout, DialerRetries: o.DialerRetries, ContextTimeoutEnabled: true,
-	})
+	options := redis.ClusterOptions{Addrs: t.Addrs}
+	t.optionsFor(&options)
+	rdb := redis.NewClusterClient(&options)
 	rdb.OnNewNode(func(node *redis.Client) { node.AddHook(AuthHook{}) })
 	return rdb
 }
 
 func (t Target) failoverClient() *redis.Client {
-	o := t.Options
-	rdb := redis.NewFailoverClient(&redis.FailoverOptions{
-		MasterName: t.Master, SentinelAddrs: t.Addrs, SentinelPassword: t.SentinelAuth,
-		Username: o.Username, Password: o.Password, DB: o.DB, TLSConfig: o.TLSConfig,
-		CredentialsProviderContext: o.CredentialsProviderContext,
-		DisableIdentity:            true,
-		DialTimeout:                o.DialTimeout, DialerRetries: o.DialerRetries, ContextTimeoutEnabled: true,
-	})
+	options := redis.FailoverOptions{MasterName: t.Master, SentinelAddrs: t.Addrs, SentinelPassword: t.SentinelAuth}
+	t.optionsFor(&options)
+	rdb := redis.NewFailoverClient(&options)
 	rdb.AddHook(AuthHook{})
 	return rdb
+}
+
+// optionsFor sets every option of another kind of client that a client of one server has too, by its name.
+func (t Target) optionsFor(other any) {
+	from, to := reflect.ValueOf(*t.Options), reflect.ValueOf(other).Elem()
+	for _, field := range reflect.VisibleFields(to.Type()) {
+		if value := from.FieldByName(field.Name); value.IsValid() && field.IsExported() {
+			to.FieldByIndex(field.Index).Set(value)
+		}
+	}
 }
