@@ -30,13 +30,13 @@ type acquirer struct {
 }
 
 // acquire takes a slot as soon as one is free, for a caller with the context ctx. It asks in the context observed.
-func (c core) acquire(ctx, observed context.Context, subject string, seen *observation) (*Slot, error) {
+func (c core) acquire(ctx, observed context.Context, subject string, o *observation) (*Slot, error) {
 	if _, err := c.key(subject); err != nil {
 		return nil, err
 	}
-	a := &acquirer{slotLease: c.newLease(subject), patience: c.patience(ctx), observation: seen}
+	a := &acquirer{slotLease: c.newLease(subject), patience: c.patience(ctx), observation: o}
 	a.started = time.Now()
-	a.place = c.limits.slotQueues.join(a.key, c.limit.Permits)
+	a.place = c.loader.slotQueues.join(a.key, c.limit.Permits)
 	d, err := a.run(observed)
 	if err != nil {
 		a.releaseUnknown(ctx, a.lost)

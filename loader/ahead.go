@@ -217,13 +217,13 @@ func (a *Ahead) Wait(ctx context.Context, subject string) error { return a.WaitN
 // WaitN blocks until n permits may be used. Use it in workers that would rather be late than refused. As with a
 // SliceRing it sleeps and asks again, so it is not first come, first served. Cost: as AllowN, once for each sleep.
 func (a *Ahead) WaitN(ctx context.Context, subject string, n int64) error {
-	seen := a.ring.watch(subject, question{method: "Wait", permits: n})
-	ctx = seen.begin(ctx)
-	defer seen.abort()
-	err := a.ring.waitHere(ctx, subject, n, seen, func(ctx context.Context, subject string, q question) (Decision, error) {
-		return a.answer(ctx, subject, q, seen)
+	observed := a.ring.watch(subject, question{method: "Wait", permits: n})
+	ctx = observed.begin(ctx)
+	defer observed.abort()
+	err := a.ring.waitHere(ctx, subject, n, observed, func(ctx context.Context, subject string, q question) (Decision, error) {
+		return a.answer(ctx, subject, q, observed)
 	})
-	seen.end(err)
+	observed.end(err)
 	return err
 }
 

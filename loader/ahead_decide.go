@@ -9,20 +9,20 @@ import (
 
 // decide answers in this process if it may, and otherwise asks Redis. It tells the observer.
 func (a *Ahead) decide(ctx context.Context, subject string, q question) (Decision, error) {
-	seen := a.ring.watch(subject, q)
-	ctx = seen.begin(ctx)
-	defer seen.abort()
-	d, err := a.answer(ctx, subject, q, seen)
-	seen.setDecision(d)
-	seen.end(err)
+	observed := a.ring.watch(subject, q)
+	ctx = observed.begin(ctx)
+	defer observed.abort()
+	d, err := a.answer(ctx, subject, q, observed)
+	observed.setDecision(d)
+	observed.end(err)
 	return d, err
 }
 
 // answer is decide without telling the observer of the beginning and the end.
-func (a *Ahead) answer(ctx context.Context, subject string, q question, seen *observation) (Decision, error) {
+func (a *Ahead) answer(ctx context.Context, subject string, q question, observed *observation) (Decision, error) {
 	switch {
 	case a.most == 0: // the zero Ahead
-		return a.ask(ctx, subject, q, seen, nil)
+		return a.ask(ctx, subject, q, observed, nil)
 	case q.permits < 1:
 		return Decision{}, errNoPermits(a.Name(), "", q.permits)
 	case ctx.Err() != nil:
@@ -34,11 +34,11 @@ func (a *Ahead) answer(ctx context.Context, subject string, q question, seen *ob
 	}
 	key, err := a.ring.key(subject)
 	if err != nil || q.permits > smallestLimit(a.ring.core) {
-		return a.ask(ctx, subject, q, seen, nil)
+		return a.ask(ctx, subject, q, observed, nil)
 	}
-	bounded, cancel := a.ring.limits.client.WithTimeout(ctx, a.ring.timeout)
+	bounded, cancel := a.ring.loader.client.WithTimeout(ctx, a.ring.timeout)
 	defer cancel()
-	s, other := a.board(shard, subject, &q)
+	s, other := a.attachUnsent(shard, subject, &q)
 	if other != nil { // the answer to it may say enough
 		if err := other.wait(bounded); err != nil {
 			return a.ring.fallBack(ctx, key, q, failed(wire.NameOf(&sliceRingV1), err))
@@ -46,12 +46,12 @@ func (a *Ahead) answer(ctx context.Context, subject string, q question, seen *ob
 		if d, here := a.decideHere(shard, subject, q.permits); here {
 			return d, nil
 		}
-		s, _ = a.board(shard, subject, &q)
+		s, _ = a.attachUnsent(shard, subject, &q)
 	}
 	if s != nil {
-		defer a.land(s)
+		defer a.endFlight(s)
 	}
-	return a.ask(bounded, subject, q, seen, s)
+	return a.ask(bounded, subject, q, observed, s)
 }
 
 // decideHere decides if the last answer says enough.
@@ -84,9 +84,9 @@ func (a *Ahead) decideHere(shard *aheadShard, subject string, n int64) (d Decisi
 	}, true
 }
 
-// board puts what is unsent about a subject into a question. It returns the flight on its way, if there is one. It
-// returns nothing if there is no room for the subject, and after Close if nothing is unsent.
-func (a *Ahead) board(shard *aheadShard, subject string, q *question) (*aheadSubject, *flight) {
+// attachUnsent puts what is unsent about a subject into a question, and begins a flight. If one is on its way, it returns
+// that instead. It returns nothing if there is no room for the subject, and after Close if nothing is unsent.
+func (a *Ahead) attachUnsent(shard *aheadShard, subject string, q *question) (*aheadSubject, *flight) {
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
 	s := shard.subjects[subject]
@@ -99,19 +99,19 @@ func (a *Ahead) board(shard *aheadShard, subject string, q *question) (*aheadSub
 	case s.flight != nil:
 		return nil, s.flight
 	}
-	q.reported = s.takeOff(a.clock())
+	q.reported = s.beginFlight(a.clock())
 	return s, nil
 }
 
-// ask asks Redis. If the question has boarded, s gets the answer, and takes it at its landing.
+// ask asks Redis. If s is not nil, its flight gets the answer.
 func (a *Ahead) ask(
-	ctx context.Context, subject string, q question, seen *observation, s *aheadSubject,
+	ctx context.Context, subject string, q question, observed *observation, s *aheadSubject,
 ) (Decision, error) {
 	r := a.ring.request(subject, q)
-	r.observation, r.inWait = seen, true
+	r.observation, r.inWait = observed, true
 	if s != nil {
 		s.flight.request = &r
-		seen.setReport(q.reported, s.flight.age())
+		observed.setReport(q.reported, s.flight.age())
 		if r.call != nil {
 			r.call.MaxGroup = 0 // a shared answer does not say what the other callers of its command have left
 		}

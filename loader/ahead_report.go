@@ -103,7 +103,7 @@ func (a *Ahead) reportDue(due []*aheadSubject, now time.Duration) {
 	nodes := map[*redis.Client][]*aheadSubject{}
 	for _, s := range due {
 		key, _ := a.ring.key(s.subject)                                   // it is one
-		node, _ := a.ring.limits.client.NodeOf(context.Background(), key) // without one, the report says why
+		node, _ := a.ring.loader.client.NodeOf(context.Background(), key) // without one, the report says why
 		nodes[node] = append(nodes[node], s)
 	}
 	ended := make(chan struct{}, len(nodes))
@@ -111,7 +111,7 @@ func (a *Ahead) reportDue(due []*aheadSubject, now time.Duration) {
 		go func() {
 			returned := false
 			defer func() {
-				wire.Caught(returned, recover()).Log(a.ring.limits.log)
+				wire.Caught(returned, recover()).Log(a.ring.loader.log)
 				ended <- struct{}{}
 			}()
 			_, _ = a.report(context.Background(), subjects, now) // what is lost is in the queue again
@@ -139,12 +139,12 @@ func (a *Ahead) report(
 	for _, s := range subjects {
 		if e, other := a.newReport(s, now); e != nil {
 			reports = append(reports, e)
-			defer a.land(s)
+			defer a.endFlight(s)
 		} else if other != nil {
 			busy[s] = other
 		}
 	}
-	a.ring.limits.do(ctx, reports, false)
+	a.ring.loader.do(ctx, reports, false)
 	for _, e := range reports {
 		err = cmp.Or(err, e.err)
 	}
@@ -161,7 +161,7 @@ func (a *Ahead) newReport(s *aheadSubject, now time.Duration) (*entry, *flight) 
 		return nil, s.flight
 	}
 	sent := a.clock()
-	q := question{method: report, reported: s.takeOff(sent)}
+	q := question{method: report, reported: s.beginFlight(sent)}
 	s.retry = sent + a.every // unless it is answered
 	e := &entry{request: a.ring.request(s.subject, q)}
 	e.noFallback = true
@@ -171,9 +171,9 @@ func (a *Ahead) newReport(s *aheadSubject, now time.Duration) (*entry, *flight) 
 	return e, nil
 }
 
-// land ends a flight with what became of its request, and wakes the callers who wait. An observer or a hook may have
+// endFlight ends a flight with what became of its request, and wakes the callers who wait. An observer or a hook may have
 // panicked.
-func (a *Ahead) land(s *aheadSubject) {
+func (a *Ahead) endFlight(s *aheadSubject) {
 	shard := a.shard(s.subject)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()

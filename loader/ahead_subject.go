@@ -54,8 +54,8 @@ func (f *flight) wait(ctx context.Context) error {
 	}
 }
 
-// takeOff begins a flight with all that is unsent.
-func (s *aheadSubject) takeOff(now time.Duration) (reported int64) {
+// beginFlight begins a flight with all that is unsent.
+func (s *aheadSubject) beginFlight(now time.Duration) (reported int64) {
 	if s.Unsent == 0 {
 		s.oldest = now
 	}

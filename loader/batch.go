@@ -107,7 +107,7 @@ func (l *Loader) coreOf(limiter Limiter, entry int) (core, error) {
 	}
 	switch made := limiter.(type) {
 	case GCRA, ListLog, Quota, SliceRing, TokenBucket, ZSetLog: // and not a struct that has one embedded: its methods may differ
-		if c := made.(interface{ itself() core }).itself(); c.settings != nil && c.limits == l {
+		if c := made.(interface{ base() core }).base(); c.settings != nil && c.loader == l {
 			return c, nil
 		}
 	}

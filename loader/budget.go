@@ -166,17 +166,17 @@ type settlement struct {
 
 // settle makes one settlement, and tells the observer.
 func (c core) settle(ctx context.Context, s settlement) error {
-	seen := c.watch(s.subject, question{method: s.method, permits: s.actual})
-	if seen != nil {
-		seen.Script = wire.NameOf(&budgetSettleV1)
+	observed := c.watch(s.subject, question{method: s.method, permits: s.actual})
+	if observed != nil {
+		observed.Script = wire.NameOf(&budgetSettleV1)
 	}
-	ctx = seen.begin(ctx)
-	defer seen.abort()
-	reply, err := c.settleUntil(ctx, seen, s)
+	ctx = observed.begin(ctx)
+	defer observed.abort()
+	reply, err := c.settleUntil(ctx, observed, s)
 	if err == nil {
-		seen.setDecision(Decision{Granted: true, Now: time.UnixMicro(reply[settleNow])})
+		observed.setDecision(Decision{Granted: true, Now: time.UnixMicro(reply[settleNow])})
 	}
-	seen.end(err)
+	observed.end(err)
 	return err
 }
 
@@ -188,20 +188,20 @@ const (
 )
 
 // settleUntil asks until there is a reply, an error that a retry would not cure, or the deadline.
-func (c core) settleUntil(ctx context.Context, seen *observation, s settlement) ([]int64, error) {
+func (c core) settleUntil(ctx context.Context, observed *observation, s settlement) ([]int64, error) {
 	if err := c.checkSettlement(s); err != nil {
 		return nil, err
 	}
 	patience := c.patience(ctx)
 	for failures := 1; ; failures++ {
-		reply, err := c.limits.run(ctx, c.settleCall(s), seen)
+		reply, err := c.loader.run(ctx, c.settleCall(s), observed)
 		switch {
 		case err == nil:
 			return reply, c.checkSettled(ctx, s, reply)
 		case patience.deadline.IsZero() || !mayHelp(err, true):
 			return nil, err
 		}
-		if seen.sleep(ctx, patience.pause(failures)) != nil || patience.timeLeft() == 0 {
+		if observed.sleep(ctx, patience.pause(failures)) != nil || patience.timeLeft() == 0 {
 			return nil, err
 		}
 	}
@@ -215,8 +215,8 @@ func (c core) checkSettled(ctx context.Context, s settlement, reply []int64) err
 	}
 	key, _ := c.key(s.subject)
 	var known int64
-	err := c.limits.client.Await(ctx, c.timeout, func(ctx context.Context) (err error) {
-		known, err = c.limits.client.Redis.Exists(ctx, c.idKey(key, s.id)).Result()
+	err := c.loader.client.Await(ctx, c.timeout, func(ctx context.Context) (err error) {
+		known, err = c.loader.client.Redis.Exists(ctx, c.idKey(key, s.id)).Result()
 		return err
 	})
 	switch {

@@ -110,11 +110,11 @@ func (c Concurrency) TryAcquire(ctx context.Context, subject string) (*Slot, Dec
 // have taken is kept if a slot is granted later, and otherwise released in the background. Cost: one round trip if a
 // slot is free; while callers wait, one for each time that the first of them asks.
 func (c Concurrency) Acquire(ctx context.Context, subject string) (*Slot, error) {
-	seen := c.limiter.watch(subject, question{method: acquire, permits: 1})
-	observed := seen.begin(ctx)
-	defer seen.abort()
-	slot, err := c.limiter.acquire(wire.NotNil(ctx), observed, subject, seen)
-	seen.end(err)
+	o := c.limiter.watch(subject, question{method: acquire, permits: 1})
+	observed := o.begin(ctx)
+	defer o.abort()
+	slot, err := c.limiter.acquire(wire.NotNil(ctx), observed, subject, o)
+	o.end(err)
 	return slot, err
 }
 
@@ -130,7 +130,7 @@ func (c Concurrency) Peek(ctx context.Context, subject string) (Decision, error)
 func (c Concurrency) Reset(ctx context.Context, subject string) error {
 	err := c.limiter.Reset(ctx, subject)
 	if key, _ := c.limiter.key(subject); err == nil {
-		c.limiter.limits.slotQueues.released(key)
+		c.limiter.loader.slotQueues.released(key)
 	}
 	return err
 }

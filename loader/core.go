@@ -23,8 +23,8 @@ type core struct {
 	idErr    error // what is wrong with the id
 }
 
-// itself is how a Batch finds what a limiter is made of.
-func (c core) itself() core { return c }
+// base is how a Batch finds the core of a limiter.
+func (c core) base() core { return c }
 
 // Allow asks for one permit now. Cost: one round trip.
 func (c core) Allow(ctx context.Context, subject string) (Decision, error) {
@@ -51,8 +51,8 @@ func (c core) Reset(ctx context.Context, subject string) error {
 	}
 	keys := c.algorithm.keys(c, key)
 	defer c.forgetDenials(key)
-	err = c.limits.client.Await(ctx, c.timeout, func(ctx context.Context) error {
-		return c.limits.client.Redis.Unlink(ctx, keys...).Err()
+	err = c.loader.client.Await(ctx, c.timeout, func(ctx context.Context) error {
+		return c.loader.client.Redis.Unlink(ctx, keys...).Err()
 	})
 	if err != nil {
 		return fmt.Errorf("loader: Reset: %w", err)
@@ -141,7 +141,7 @@ func maxArgument(script *sluice.Script, arguments ...string) int64 {
 
 // call makes a call about a subject of the limiter that is no decision.
 func (c core) call(script *sluice.Script, key string, args ...any) *wire.Call {
-	call := c.limits.client.NewCall(script, key, len(script.Reply))
+	call := c.loader.client.NewCall(script, key, len(script.Reply))
 	call.Limiter, call.Timeout = c.name, c.timeout
 	call.Args = append(call.Args, args...)
 	return call
@@ -186,8 +186,8 @@ func (c core) key(subject string) (string, error) {
 	return c.head + escaper.Replace(subject) + c.tail + window, nil
 }
 
-// check returns how many permits could ever be granted at once, and what is wrong with a question for permits.
-func (c core) check(q question) (capacity int64, err error) {
+// checkQuestion returns how many permits could ever be granted at once, and what is wrong with a question for permits.
+func (c core) checkQuestion(q question) (capacity int64, err error) {
 	k := c.algorithm
 	capacity = k.capacity(c)
 	switch {

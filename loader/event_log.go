@@ -29,7 +29,7 @@ func (l *Loader) callFailed(ctx context.Context, c *wire.Call, failure error) {
 // returnGivenUp logs that something is not given back after several tries.
 func (c core) returnGivenUp(ctx context.Context, script *sluice.Script, err error) {
 	if !isCallersError(err) || errors.Is(err, ErrBreakerOpen) {
-		c.limits.warn(ctx, "return given up", script, c.name, err)
+		c.loader.warn(ctx, "return given up", script, c.name, err)
 	}
 }
 

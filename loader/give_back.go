@@ -68,14 +68,14 @@ func (r refund) send(ctx context.Context) (returned int64, err error) {
 	ctx = r.observation.begin(ctx)
 	defer r.observation.abort()
 	defer r.limiter.forgetDenials(r.call.Key)
-	answer, err := r.limiter.limits.client.Ask(ctx, r.call)
+	answer, err := r.limiter.loader.client.Ask(ctx, r.call)
 	return r.end(ctx, answer.Reply, err)
 }
 
 // end tells the observer what became of a return.
 func (r refund) end(ctx context.Context, reply []int64, err error) (returned int64, _ error) {
 	r.observation.addCall(r.call)
-	err = r.limiter.limits.callError(ctx, r.call, err)
+	err = r.limiter.loader.callError(ctx, r.call, err)
 	if err == nil {
 		returned = reply[0]
 	}
@@ -117,9 +117,9 @@ func (c core) giveBackUnused(ctx context.Context, subject string, q question, d 
 	lost, isLost := errors.AsType[*OutcomeUnknownError](err)
 	switch {
 	case isLost && (c.algorithm.hasIDs || lost.late != nil):
-		c.limits.returns.do(ctx, c.limits.log, func(ctx context.Context) { c.giveBackLost(ctx, subject, q, lost.late) })
+		c.loader.returns.do(ctx, c.loader.log, func(ctx context.Context) { c.giveBackLost(ctx, subject, q, lost.late) })
 	case d.Granted && !d.Degraded:
-		c.limits.returns.do(ctx, c.limits.log, func(ctx context.Context) { c.tryGiveBack(ctx, subject, d, false) })
+		c.loader.returns.do(ctx, c.loader.log, func(ctx context.Context) { c.tryGiveBack(ctx, subject, d, false) })
 	}
 }
 

@@ -58,7 +58,7 @@ const (
 // decide asks for one decision.
 func (c core) decide(ctx context.Context, subject string, q question) (Decision, error) {
 	r := c.request(subject, q)
-	if c.settings != nil && c.limits.observer != nil {
+	if c.settings != nil && c.loader.observer != nil {
 		r.observation = c.watch(subject, q)
 	}
 	return r.do(ctx)
@@ -72,13 +72,13 @@ func (c core) request(subject string, q question) request {
 		r.argumentErr = err
 		return r
 	}
-	capacity, err := c.check(q)
+	capacity, err := c.checkQuestion(q)
 	if err != nil || capacity == 0 {
 		r.argumentErr = err
 		return r
 	}
 	k := c.algorithm
-	r.call = c.limits.client.NewCall(k.script, key, minReplyFields+k.moreFields+len(c.ring.windows))
+	r.call = c.loader.client.NewCall(k.script, key, minReplyFields+k.moreFields+len(c.ring.windows))
 	r.call.Limiter, r.call.Timeout = c.name, c.timeout
 	r.call.Looks = q.permits == 0 && q.reported == 0
 	switch {
@@ -98,7 +98,7 @@ func (r *request) do(ctx context.Context) (Decision, error) {
 		defer r.observation.abort()
 	}
 	if !r.answered {
-		r.answer, r.err = r.limiter.limits.client.Ask(ctx, r.call)
+		r.answer, r.err = r.limiter.loader.client.Ask(ctx, r.call)
 		r.asked = true
 	}
 	r.finish(ctx)
@@ -160,7 +160,7 @@ func (r *request) finish(ctx context.Context) {
 // takeOutcome makes the decision from the call's reply, or lets the fallback decide.
 func (r *request) takeOutcome(ctx context.Context) {
 	if r.err != nil {
-		r.err = r.limiter.limits.callError(ctx, r.call, r.err)
+		r.err = r.limiter.loader.callError(ctx, r.call, r.err)
 	} else {
 		r.decision = r.limiter.decisionOf(r.call, r.answer)
 		if r.question.reported > 0 || r.question.method == report {
@@ -183,19 +183,19 @@ func (r *request) takeOutcome(ctx context.Context) {
 
 // watch makes the observation of one decision, nil if there is no observer.
 func (c core) watch(subject string, q question) *observation {
-	if c.settings == nil || c.limits.observer == nil {
+	if c.settings == nil || c.loader.observer == nil {
 		return nil
 	}
-	return &observation{observer: c.limits.observer, Event: Event{
+	return &observation{observer: c.loader.observer, Event: Event{
 		Method: q.method, Script: c.scriptName, Limiter: c.name, Subject: subject,
 		Permits: cmp.Or(q.permits, q.reported), Reported: q.reported,
 	}}
 }
 
 // run asks one question that is no decision.
-func (l *Loader) run(ctx context.Context, call *wire.Call, seen *observation) ([]int64, error) {
+func (l *Loader) run(ctx context.Context, call *wire.Call, observed *observation) ([]int64, error) {
 	answer, err := l.client.Ask(wire.NotNil(ctx), call)
-	seen.addCall(call)
+	observed.addCall(call)
 	return answer.Reply, l.callError(ctx, call, err)
 }
 

@@ -73,10 +73,10 @@ func (r *Reserved) Settle() error {
 // settleSurely settles, and goes on in the background while Redis cannot be reached.
 func (c core) settleSurely(ctx context.Context, s settlement, until time.Time) error {
 	err := c.settle(context.WithoutCancel(ctx), s)
-	if err == nil || !mayHelp(err, true) || c.limits.returns.size() >= maxSettling {
+	if err == nil || !mayHelp(err, true) || c.loader.returns.size() >= maxSettling {
 		return err
 	}
-	c.limits.returns.do(ctx, c.limits.log, func(ctx context.Context) {
+	c.loader.returns.do(ctx, c.loader.log, func(ctx context.Context) {
 		ctx, cancel := context.WithDeadline(ctx, until)
 		defer cancel()
 		if err := c.settle(ctx, s); err != nil {

@@ -28,7 +28,7 @@ func MaxWait(d time.Duration) LimiterOption {
 
 // settings is what all copies of a limiter share. It does not change after configure.
 type settings struct {
-	limits     *Loader
+	loader     *Loader
 	algorithm  *algorithm
 	name       string
 	head       string // of the key, before the subject
@@ -99,7 +99,7 @@ func (s *settings) setErr(err error) {
 
 // configure makes the settings of a limiter. The caller may add parts to the tail of the key.
 func (l *Loader) configure(k *algorithm, name string, opts []LimiterOption) *settings {
-	s := &settings{limits: l, algorithm: k, name: name, scriptName: wire.NameOf(k.script)}
+	s := &settings{loader: l, algorithm: k, name: name, scriptName: wire.NameOf(k.script)}
 	for _, opt := range opts {
 		if opt != nil {
 			opt(s)

@@ -146,7 +146,7 @@ func (s *Slot) end(cause *SlotLostError) *SlotLostError {
 	lost := s.lost
 	s.mu.Unlock()
 	if ended && cause != nil {
-		s.lease.limits.slotLost(s.ctx, cause)
+		s.lease.loader.slotLost(s.ctx, cause)
 	}
 	return lost
 }
@@ -186,7 +186,7 @@ func (s *Slot) expire() {
 	lost := s.lease.lostError(failure)
 	s.endLocked(lost)
 	s.mu.Unlock()
-	s.lease.limits.slotLost(s.ctx, lost)
+	s.lease.loader.slotLost(s.ctx, lost)
 	s.lease.releaseUnknown(s.ctx, failure)
 }
 
@@ -194,7 +194,7 @@ func (s *Slot) expire() {
 func (s *Slot) renew() {
 	sent, held, err, returned := time.Now(), false, errPanicked, false
 	defer func() {
-		wire.Caught(returned, recover()).Log(s.lease.limits.log)
+		wire.Caught(returned, recover()).Log(s.lease.loader.log)
 		s.renewed(sent, held, err)
 	}()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), s.timeLeft()/2)
@@ -248,7 +248,7 @@ func (l slotLease) renew(ctx context.Context) (held bool, err error) {
 	call := l.call(&concurrencyV1, l.key)
 	call.Fields = 1
 	l.setLeaseArgs(call, 1, l.id)
-	reply, err := l.limits.run(ctx, call, nil)
+	reply, err := l.loader.run(ctx, call, nil)
 	return err == nil && reply[0] == 1, err
 }
 
@@ -256,9 +256,9 @@ func (l slotLease) renew(ctx context.Context) (held bool, err error) {
 func (l slotLease) release(ctx context.Context) error {
 	call := l.call(&concurrencyReleaseV1, l.key, l.id)
 	call.ID = l.id
-	_, err := l.limits.run(context.WithoutCancel(ctx), call, nil)
+	_, err := l.loader.run(context.WithoutCancel(ctx), call, nil)
 	if err == nil {
-		l.limits.slotQueues.released(l.key)
+		l.loader.slotQueues.released(l.key)
 	}
 	return err
 }
@@ -275,7 +275,7 @@ func (l slotLease) releaseUnknown(ctx context.Context, err error) {
 // may still have to run it, or a repeat of it.
 func (l slotLease) releaseLater(ctx context.Context, maybe bool, late *wire.Late) {
 	until := time.Now().Add(l.limit.Window)
-	l.limits.returns.do(ctx, l.limits.log, func(ctx context.Context) {
+	l.loader.returns.do(ctx, l.loader.log, func(ctx context.Context) {
 		late.Wait()
 		answers := 0
 		for pause := time.Duration(0); ; pause = returnPause {

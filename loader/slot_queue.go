@@ -27,15 +27,15 @@ type subjectQueues struct {
 // slots would so keep them for as long as it has callers. So once another process has been faster, every fourth
 // released slot is left to the other processes, until none wants them: see yieldNext.
 type slotQueue struct {
-	of     *subjectQueues
-	limit  int64
-	places list.List     // of *place
-	round  chan struct{} // closed when a question fails: then all ask, side by side
-	free   int           // slots released in this process about which nobody has asked yet
-	pollAt time.Time     // when the first caller asks, if no slot is released before
+	subject *subjectQueues
+	limit   int64
+	places  list.List     // of *place
+	round   chan struct{} // closed when a question fails: then all ask, side by side
+	free    int           // slots released in this process about which nobody has asked yet
+	pollAt  time.Time     // when the first caller asks, if no slot is released before
 
 	yieldEvery int       // one of so many released slots is left to other processes; 0: none
-	kept       int       // slots released since the last one that was left
+	keptSince  int       // slots released since the last one that was left
 	yieldUntil time.Time // when the first caller asks about the one that was left; zero: none was left
 }
 
@@ -70,8 +70,8 @@ type place struct {
 // join adds a place at the end of a queue. If it is the only one, its caller has to ask.
 func (qs *slotQueues) join(key string, limit int64) *place {
 	for {
-		of, _ := qs.byKey.LoadOrStore(key, &subjectQueues{all: qs, key: key, byLimit: map[int64]*slotQueue{}})
-		if p := of.(*subjectQueues).join(limit); p != nil {
+		stored, _ := qs.byKey.LoadOrStore(key, &subjectQueues{all: qs, key: key, byLimit: map[int64]*slotQueue{}})
+		if p := stored.(*subjectQueues).join(limit); p != nil {
 			return p
 		}
 	}
@@ -86,7 +86,7 @@ func (s *subjectQueues) join(limit int64) *place {
 	}
 	q := s.byLimit[limit]
 	if q == nil {
-		q = &slotQueue{of: s, limit: limit, pollAt: time.Now(), round: make(chan struct{})}
+		q = &slotQueue{subject: s, limit: limit, pollAt: time.Now(), round: make(chan struct{})}
 		s.byLimit[limit] = q
 	}
 	p := &place{queue: q, wake: make(chan struct{}, 1), round: q.round}
@@ -96,11 +96,11 @@ func (s *subjectQueues) join(limit int64) *place {
 
 // released lets the first of each queue of a key ask, because a slot is free. If it is asking already, it asks again.
 func (qs *slotQueues) released(key string) {
-	of, ok := qs.byKey.Load(key)
+	stored, ok := qs.byKey.Load(key)
 	if !ok {
 		return
 	}
-	s := of.(*subjectQueues)
+	s := stored.(*subjectQueues)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, q := range s.byLimit {
@@ -118,10 +118,10 @@ func (q *slotQueue) yieldNext() bool {
 	if q.yieldEvery == 0 || !q.yieldUntil.IsZero() {
 		return false
 	}
-	if q.kept++; q.kept < q.yieldEvery {
+	if q.keptSince++; q.keptSince < q.yieldEvery {
 		return false
 	}
-	q.kept, q.yieldUntil = 0, time.Now().Add(yieldFor)
+	q.keptSince, q.yieldUntil = 0, time.Now().Add(yieldFor)
 	return true
 }
 
@@ -140,9 +140,9 @@ func (q *slotQueue) answered(why reason, granted bool) {
 
 // remove removes an empty queue.
 func (q *slotQueue) remove() {
-	if delete(q.of.byLimit, q.limit); len(q.of.byLimit) == 0 {
-		q.of.removed = true
-		q.of.all.byKey.Delete(q.of.key)
+	if delete(q.subject.byLimit, q.limit); len(q.subject.byLimit) == 0 {
+		q.subject.removed = true
+		q.subject.all.byKey.Delete(q.subject.key)
 	}
 }
 
@@ -159,8 +159,8 @@ func (p *place) notify() {
 // turn returns why the caller has to ask now, or how long it may wait until it has to. A release after this call is not
 // lost: the caller will have to ask again.
 func (p *place) turn() (why reason, pause time.Duration) {
-	p.queue.of.mu.Lock()
-	defer p.queue.of.mu.Unlock()
+	p.queue.subject.mu.Lock()
+	defer p.queue.subject.mu.Unlock()
 	q := p.queue
 	why, pause = q.next()
 	switch {
@@ -190,15 +190,15 @@ func (q *slotQueue) next() (reason, time.Duration) {
 
 // pollIn notes a failure, and when to ask again.
 func (p *place) pollIn(pause time.Duration) {
-	p.queue.of.mu.Lock()
-	defer p.queue.of.mu.Unlock()
+	p.queue.subject.mu.Lock()
+	defer p.queue.subject.mu.Unlock()
 	p.queue.pollAt = time.Now().Add(pause)
 }
 
 // denied notes a denial, and when to ask again.
 func (p *place) denied(why reason, pause time.Duration) {
-	p.queue.of.mu.Lock()
-	defer p.queue.of.mu.Unlock()
+	p.queue.subject.mu.Lock()
+	defer p.queue.subject.mu.Unlock()
 	p.queue.answered(why, false)
 	p.queue.pollAt = time.Now().Add(pause)
 }
@@ -207,8 +207,8 @@ func (p *place) denied(why reason, pause time.Duration) {
 // process and another one is free, because that may be meant for another process. A slot that was released while the
 // question was on its way may be the granted one, or another one that is free: so the next caller asks too.
 func (p *place) granted(why reason, more bool, pause time.Duration) {
-	p.queue.of.mu.Lock()
-	defer p.queue.of.mu.Unlock()
+	p.queue.subject.mu.Lock()
+	defer p.queue.subject.mu.Unlock()
 	q := p.queue
 	q.answered(why, true)
 	if why == release {
@@ -224,8 +224,8 @@ func (p *place) granted(why reason, more bool, pause time.Duration) {
 // all ask, so that each gets its own answer at once, not one after the other. All are told once for each round.
 func (p *place) leave(failed bool) {
 	q := p.queue
-	q.of.mu.Lock()
-	defer q.of.mu.Unlock()
+	q.subject.mu.Lock()
+	defer q.subject.mu.Unlock()
 	wasFirst := q.first() == p
 	q.places.Remove(p.entry)
 	switch {

@@ -53,8 +53,8 @@ func TestFailedRound(t *testing.T) {
 func TestQueuesDoNotDelayOthers(t *testing.T) {
 	var all slotQueues
 	busy := all.join("busy", 1)
-	busy.queue.of.mu.Lock()
-	defer busy.queue.of.mu.Unlock()
+	busy.queue.subject.mu.Lock()
+	defer busy.queue.subject.mu.Unlock()
 	p := all.join("k", 1)
 	all.released("k")
 	asks(t, p, release)

@@ -47,9 +47,9 @@ func (b TokenBucket) SetRate(ctx context.Context, subject string, limit Limit) e
 		return err
 	}
 	defer b.forgetDenials(key)
-	set := b.limits.client.NewCall(&tokenBucketSetV1, key, len(tokenBucketSetV1.Reply))
+	set := b.loader.client.NewCall(&tokenBucketSetV1, key, len(tokenBucketSetV1.Reply))
 	set.Args = append(set.Args, limit.Permits, limit.Window.Microseconds(), b.scope())
-	_, err = b.limits.run(ctx, set, nil)
+	_, err = b.loader.run(ctx, set, nil)
 	return err
 }
 

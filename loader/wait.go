@@ -20,24 +20,24 @@ func (c core) Wait(ctx context.Context, subject string) error { return c.WaitN(c
 // if the context's deadline or MaxWait cannot be met, and the context's error as soon as the context ends. Cost: one
 // round trip for each sleep.
 func (c core) WaitN(ctx context.Context, subject string, n int64) error {
-	seen := c.watch(subject, question{method: "Wait", permits: n})
-	ctx = seen.begin(ctx)
-	defer seen.abort()
-	err := c.waiter(ctx, subject, n, seen, func(ctx context.Context, q question) (Decision, error) {
+	observed := c.watch(subject, question{method: "Wait", permits: n})
+	ctx = observed.begin(ctx)
+	defer observed.abort()
+	err := c.waiter(ctx, subject, n, observed, func(ctx context.Context, q question) (Decision, error) {
 		r := c.request(subject, q)
-		r.observation, r.inWait = seen, true
+		r.observation, r.inWait = observed, true
 		return r.do(ctx)
 	}).run(ctx)
-	seen.end(err)
+	observed.end(err)
 	return err
 }
 
 // waitHere is WaitN for a limiter that may decide in this process.
 func (c core) waitHere(
-	ctx context.Context, subject string, n int64, seen *observation,
+	ctx context.Context, subject string, n int64, observed *observation,
 	decide func(context.Context, string, question) (Decision, error),
 ) error {
-	return c.waiter(ctx, subject, n, seen, func(ctx context.Context, q question) (Decision, error) {
+	return c.waiter(ctx, subject, n, observed, func(ctx context.Context, q question) (Decision, error) {
 		return decide(ctx, subject, q)
 	}).run(ctx)
 }
@@ -56,12 +56,12 @@ type waiter struct {
 	lost     *OutcomeUnknownError // of a call that may have booked
 }
 
-// waiter makes a waiter that asks with the function ask. seen, if not nil, is told of the sleeps.
+// waiter makes a waiter that asks with the function ask. observed, if not nil, is told of the sleeps.
 func (c core) waiter(
-	ctx context.Context, subject string, n int64, seen *observation,
+	ctx context.Context, subject string, n int64, observed *observation,
 	ask func(context.Context, question) (Decision, error),
 ) *waiter {
-	return &waiter{core: c, patience: c.patience(ctx), subject: subject, n: n, id: c.callID(), observation: seen, ask: ask}
+	return &waiter{core: c, patience: c.patience(ctx), subject: subject, n: n, id: c.callID(), observation: observed, ask: ask}
 }
 
 // run asks until the permits may be used, or until waiting does not help.
