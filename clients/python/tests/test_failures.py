@@ -63,7 +63,7 @@ def test_breaker(monkeypatch):
     caller = Caller((), lambda address: address, False, Breaker(2, 0.25))
 
     def ask(answer):
-        steps = caller.call(SCRIPT, ["log"], [b"1"], 1)
+        steps = caller.call(SCRIPT, ["log"], (b"1",), 1)
         try:
             next(steps)
             steps.send([answer])
@@ -433,7 +433,7 @@ def test_connections_to_the_wrong_place_are_closed(error, asynchronous):
         caller.slots = dict.fromkeys(range(16384), here)
 
         def ping(limits):
-            return limits._driver.drive(caller.command((b"PING",), ["x"], 1.0, repeatable=False))
+            return limits._driver.drive(caller.command(_manifest.packed((b"PING",)), ["x"], 1.0, repeatable=False))
 
         def made():
             return make(kind.Redis(port=here[1], **no_hello))
@@ -484,7 +484,7 @@ def test_errors_say_the_cure(cluster, tmp_path):
     finally:
         server.stop()
     redis_4 = "Error running script (call to f_9): @user_script:1: @user_script: 1: "
-    steps = Caller((), lambda address: address, False).call(SCRIPT, ["log"], [b"1"], 1)
+    steps = Caller((), lambda address: address, False).call(SCRIPT, ["log"], (b"1",), 1)
     next(steps)
     with pytest.raises(UnavailableError, match="want Redis 5.0 or later"):
         steps.send([redis.ResponseError(redis_4 + "Write commands not allowed after non deterministic commands.")])

@@ -52,7 +52,7 @@ def answer(limits, step, script):
     try:
         caller = limits._setup.caller
         script = caller.scripts[step.get("script", script)]
-        return "reply", limits._driver.drive(caller.call(script, raw(step["keys"]), raw(step["args"]), 1))
+        return "reply", limits._driver.drive(caller.call(script, raw(step["keys"]), tuple(raw(step["args"])), 1))
     except ArgumentError as error:
         return "error", f"BADARG {error.argument}: want {error.want}"
     except StateError as error:

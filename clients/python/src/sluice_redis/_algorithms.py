@@ -35,11 +35,11 @@ class ZSetLog(Reserver, Returner):
     def allow(self, subject: str, id: Optional[str] = None) -> Steps[Decision]:
         """Asks for one permit now. With the same id (1 to 128 bytes without "|") a subject is charged once in a window.
         Without one each call has a new random id, and the package asks again by itself after a lost reply."""
-        return (yield from self._ask("allow", subject, 1, id=self._check_id(id)))
+        return self._ask("allow", subject, 1, id=self._check_id(id))
 
     def allow_n(self, subject: str, n: int, id: Optional[str] = None) -> Steps[Decision]:
         """allow for n permits, all or nothing. Another n under the same id is an ArgumentError."""
-        return (yield from self._ask("allow_n", subject, n, id=self._check_id(id)))
+        return self._ask("allow_n", subject, n, id=self._check_id(id))
 
     def _check_id(self, id: Optional[str]) -> str:
         return new_id() if id is None else check_text(self.name, "id", id, ID_BYTES, "|")

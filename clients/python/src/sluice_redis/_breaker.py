@@ -39,15 +39,16 @@ class State:
     def steps_aside(self) -> bool:
         """Whether a call that will be refused leaves the interpreter to the one that probes: as it begins, and now and
         then. A thread keeps it for 5 ms, and a probe needs it for each reply, while it connects."""
-        since, now = self.probing, time.monotonic()
-        return bool(since) and (now - since < 0.01 or now % 0.05 < 0.0005)
+        since = self.probing
+        return bool(since) and (time.monotonic() - since < 0.01 or time.monotonic() % 0.05 < 0.0005)
 
     def admit(self, timeout: float) -> None:
         """Counts a call that begins, or raises."""
         now = time.monotonic()
-        self.refuse(now, timeout)  # without the lock: threads that are refused do not wait for each other
+        if self.failures:
+            self.refuse(now, timeout)  # without the lock: threads that are refused do not wait for each other
         with self.lock:
-            is_open = self.refuse(now, timeout)
+            is_open = bool(self.failures) and self.refuse(now, timeout)
             if not self.in_flight and not self.failures:
                 self.silent = now
             self.in_flight += 1

@@ -10,7 +10,7 @@ from ._core import Sleep, Steps
 from ._errors import NotReservedError, OutcomeUnknownError, SluiceError, helps
 from ._limiters import OnFailure, Setup, Windows
 from ._log import warn
-from ._manifest import encode
+from ._manifest import encode, packed
 from ._types import ID_BYTES, MILLISECOND_US, Decision, check_duration, check_int, check_text, days, escape
 
 
@@ -50,7 +50,7 @@ class Budget(Ring):
         if reply[0] or reply[1]:
             return
         key = self.keys(subject, id)[-1]
-        known = yield from self.setup.caller.command((b"EXISTS", encode(key)), [key], self.timeout, look=True)
+        known = yield from self.setup.caller.command(packed((b"EXISTS", encode(key))), [key], self.timeout, look=True)
         if not known:  # the reply is the same for an id that was settled with 0
             raise NotReservedError(f"{self.name}: id {id!r} is not reserved, or no longer after {days(self.ttl)}")
 

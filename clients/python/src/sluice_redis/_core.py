@@ -15,7 +15,7 @@ from ._errors import (
     ArgumentError, BusyError, ExceedsLimitError, NotLoadedError, OutcomeUnknownError, SluiceError, StateError,
     UnavailableError,
 )  # fmt: skip
-from ._manifest import Script, encode, packed, scripts
+from ._manifest import Script, encode, evalsha, packed, scripts
 
 T = TypeVar("T")
 Address = Tuple[str, int]
@@ -41,11 +41,11 @@ class Clock:
     a connection, and how late a busy process is, say nothing about Redis. within is when it ends in any case."""
 
     def __init__(self, seconds: float, within: float = math.inf) -> None:
-        self.budget, self.until = seconds, time.monotonic() + within
+        self.budget, self.until = seconds, within if within == math.inf else time.monotonic() + within
         self.waited = False  # it has had a connection: it does not queue again behind those that had none
 
     def left(self) -> float:
-        return min(self.budget, self.until - time.monotonic())
+        return self.budget if self.until == math.inf else min(self.budget, self.until - time.monotonic())
 
     def patience(self, longest: float) -> float:
         """How long the call may queue."""
@@ -167,20 +167,20 @@ class Caller:
         self.scripts = scripts()
 
     def call(
-        self, script: Script, keys: Sequence[Key], args: Sequence[bytes], timeout: float, repeatable: bool = False,
+        self, script: Script, keys: Sequence[Key], args: Tuple[bytes, ...], timeout: float, repeatable: bool = False,
         look: bool = False, id: str = "", within: float = math.inf,
     ) -> Steps[List[int]]:
         """Runs a script. It asks again after a lost reply only if it is repeatable (a second run charges nothing) or a
         look (it charges nothing at all). It ends within its timeout, or sooner."""
-        words = (b"EVALSHA", script.sha1.encode(), b"%d" % len(keys), *map(encode, keys), *args)
-        reply = yield from self.command(words, keys, timeout, repeatable, look, script, id, within)
+        command = evalsha(script, keys, args, id)
+        reply = yield from self.command(command, keys, timeout, repeatable, look, script, id, within)
         return list(map(int, reply))
 
     def command(
-        self, words: Sequence[bytes], keys: Sequence[Key], timeout: float, repeatable: bool = True, look: bool = False,
+        self, command: bytes, keys: Sequence[Key], timeout: float, repeatable: bool = True, look: bool = False,
         script: Optional[Script] = None, id: str = "", within: float = math.inf,
     ) -> Steps[Any]:
-        """Sends a command for these keys until there is a reply, or an error that another attempt would not cure."""
+        """Sends a packed command for these keys until there is a reply, or an error that another attempt would not cure."""
         slot = key_slot(encode(keys[0])) if self.nodes and keys else 0
         breaker = self.breakers.of(self.slots.get(slot) if self.nodes else None)
         if breaker:
@@ -188,7 +188,6 @@ class Caller:
                 yield Sleep(0.0002)
             breaker.admit(timeout)
         attempt = _Attempt(self, slot, script, keys, timeout, Clock(timeout, within), repeatable, look, id)
-        command = packed(words)
         answered: Optional[bool] = None
         why = ""
         try:

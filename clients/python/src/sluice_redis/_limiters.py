@@ -13,7 +13,7 @@ from ._errors import (
 )  # fmt: skip
 from ._local import Buckets, Local
 from ._log import warn
-from ._manifest import encode
+from ._manifest import encode, packed
 from ._returns import give_back
 from ._types import (
     DAY_US, EPOCH, MAX_BOOKING_US, MILLISECOND_US, NEVER, Decision, Limit, Rings, WindowState, check_duration,
@@ -78,6 +78,8 @@ class Limiter:
         self.timeout = setup.timeout or (1.0 if self.policy == "error" else 0.1)
         self.limits = [self._check_limit(self._limit(limit)) for limit in limits]
         self.limit = self.limits[0] if self.limits else Limit(0, timedelta())
+        self.is_zero = any(limit.permits == 0 for limit in self.limits)
+        self.most = min(self.capacity(), self.one_call)
 
     # What is checked when a limiter is made.
 
@@ -139,7 +141,7 @@ class Limiter:
         """One decision, within so many seconds. n is 0 for a look; ahead is how far the permits may be booked, in
         microseconds."""
         keys = self.keys(subject, id)
-        if any(limit.permits == 0 for limit in self.limits):
+        if self.is_zero:
             return self._never()
         if method != "peek":
             self._check_amount(method, n)
@@ -153,11 +155,14 @@ class Limiter:
 
     def _decision(self, reply: Sequence[int], n: int, key: str, id: str) -> Decision:
         granted, remaining, wait, reset_after, now = reply[:5]
-        return Decision(
-            granted > 0, remaining=remaining, wait=duration(wait), reset_after=duration(reset_after),
-            now=EPOCH + timedelta(microseconds=now), permits=n if granted else 0, key=key if granted else "",
-            id=id if granted else "", rings=self.rings if granted else (), **self._detail(reply[5:], reset_after, now),
+        fields = self._detail(reply[5:], reset_after, now)
+        fields.update(
+            granted=granted > 0, remaining=remaining, wait=duration(wait), reset_after=duration(reset_after),
+            now=EPOCH + timedelta(microseconds=now),
         )  # fmt: skip
+        if granted:
+            fields.update(permits=n, key=key, id=id, rings=self.rings)
+        return Decision._of(fields)
 
     def _never(self) -> Decision:
         """The denial of a limit of 0."""
@@ -173,12 +178,10 @@ class Limiter:
 
     def _check_amount(self, method: str, n: int) -> None:
         check_int(self.name, self.amount, n, 1)
-        most, one_call, why = self.capacity(), self.one_call, ""
-        if one_call < most:
-            most, why = one_call, f" of one call to a {self.title}{self.more}"
-        if n > most:
-            text = f"{method}({self.amount}={n}) exceeds limit {most}{why}"
-            raise ExceedsLimitError(self.name, self.amount, str(n), f"up to {most}", text)
+        if n > self.most:
+            why = f" of one call to a {self.title}{self.more}" if self.one_call < self.capacity() else ""
+            text = f"{method}({self.amount}={n}) exceeds limit {self.most}{why}"
+            raise ExceedsLimitError(self.name, self.amount, str(n), f"up to {self.most}", text)
 
     def _detail(self, more: Sequence[int], reset_after: int, now: int) -> Dict[str, Any]:
         """The limit of a decision, and the windows, from the rest of the reply."""
@@ -211,21 +214,21 @@ class Limiter:
 
     def allow(self, subject: str) -> Steps[Decision]:
         """Asks for one permit now. Use it to refuse what is over the limit. Cost: one round trip."""
-        return (yield from self._ask("allow", subject, 1, id=self._new_id()))
+        return self._ask("allow", subject, 1, id=self._new_id())
 
     def allow_n(self, subject: str, n: int) -> Steps[Decision]:
         """Asks for n permits now, all or nothing. More than could ever be granted is an ExceedsLimitError."""
-        return (yield from self._ask("allow_n", subject, n, id=self._new_id()))
+        return self._ask("allow_n", subject, n, id=self._new_id())
 
     def peek(self, subject: str) -> Steps[Decision]:
         """What could be granted now. It changes nothing: use it for dashboards and quota pages. Look at remaining: a
         peek grants nothing, so its granted is always False, and the decision is false."""
-        return (yield from self._ask("peek", subject, 0))
+        return self._ask("peek", subject, 0)
 
     def reset(self, subject: str) -> Steps[None]:
         """Gives the subject its whole limit back, by removing its keys (UNLINK). Use it to unblock a customer."""
         keys = self.reset_keys(subject)
-        yield from self.setup.caller.command((b"UNLINK", *map(encode, keys)), keys, self.timeout)
+        yield from self.setup.caller.command(packed((b"UNLINK", *map(encode, keys))), keys, self.timeout)
 
     def reset_keys(self, subject: str) -> List[str]:
         return self.grant_keys(subject, self.rings)

@@ -1,9 +1,10 @@
 """The scripts, as manifest.json describes them."""
 
+import functools
 import json
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Dict, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 from ._errors import ArgumentError, shown
 
@@ -45,7 +46,21 @@ def encode(word: object) -> bytes:
 
 def packed(words: Sequence[bytes]) -> bytes:
     """A command as it is sent."""
-    return b"*%d\r\n%b" % (len(words), b"".join([b"$%d\r\n%b\r\n" % (len(word), word) for word in words]))
+    return b"*%d\r\n%b" % (len(words), _bulk(words))
+
+
+def _bulk(words: Sequence[bytes]) -> bytes:
+    return b"".join([b"$%d\r\n%b\r\n" % (len(word), word) for word in words])
+
+
+_known = functools.lru_cache(1000)(_bulk)  # what is the same in many calls
+
+
+def evalsha(script: Script, keys: Sequence[Union[str, bytes]], args: Tuple[bytes, ...], id: str) -> bytes:
+    """A call of a script as it is sent. id is what only this call has among its arguments."""
+    head = _known((b"EVALSHA", script.sha1.encode(), b"%d" % len(keys)))
+    tail = _bulk(args) if id else _known(args)
+    return b"*%d\r\n%b%b%b" % (3 + len(keys) + len(args), head, _bulk([encode(key) for key in keys]), tail)
 
 
 def folder_of_scripts() -> Any:

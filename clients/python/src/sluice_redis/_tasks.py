@@ -72,10 +72,15 @@ class Driver:
     async def send(self, op: Send) -> List[Any]:
         """Sends and reads, in the task of the caller."""
         pool = self.pool(op.node, op.timeout)
-        await self.enter(pool.gate, op.clock)
+        waiter = pool.gate.enter(op.clock)
+        if waiter:
+            await self.queue(waiter, pool.gate, op.clock)
         replies, watched = pool.gate.replies, _Watched(op)
         try:
-            connection = await self.idle(pool) or await self.connected(pool, watched)
+            if pool.idle and time.monotonic() - pool.idle[-1][1] < FRESH:
+                connection = pool.idle.pop()[0]
+            else:
+                connection = await self.idle(pool) or await self.connected(pool, watched)
             return await self.exchange(connection, pool, watched)
         finally:
             op.clock.spend(watched.spent)
@@ -85,10 +90,9 @@ class Driver:
         """A connection that the server has not closed, or None."""
         if not pool.idle:
             return None
-        connection, used = pool.idle.pop()
-        is_open = time.monotonic() - used < FRESH
+        connection, is_open = pool.idle.pop()[0], False
         try:
-            is_open = is_open or not await self.is_closed(connection)
+            is_open = not await self.is_closed(connection)
         finally:
             if not is_open:
                 self.background(connection.disconnect(), self.tasks)
@@ -170,15 +174,14 @@ class Driver:
         except (exceptions.RedisError, OSError):
             return True
 
-    async def enter(self, gate: Gate, clock: Clock) -> None:
-        waiter, patience = gate.enter(clock), clock.patience(self.own.patience)
-        if waiter:
-            try:
-                await asyncio.wait({waiter}, timeout=patience)
-            except BaseException:
-                gate.interrupted(waiter, clock)
-                raise
-            gate.waited(waiter, clock, patience)
+    async def queue(self, waiter: Any, gate: Gate, clock: Clock) -> None:
+        patience = clock.patience(self.own.patience)
+        try:
+            await asyncio.wait({waiter}, timeout=patience)
+        except BaseException:
+            gate.interrupted(waiter, clock)
+            raise
+        gate.waited(waiter, clock, patience)
 
     def pool(self, node: Optional[Address], timeout: float) -> Pool:
         """The connections to a node whose timeout is this one, of this event loop."""
