@@ -4,6 +4,7 @@ import platform
 
 import pytest
 import redis
+from both import Both
 from servers import Cluster, Proxy, Server
 
 ROW = {}
@@ -56,3 +57,11 @@ def own_cluster():
 def cluster(own_cluster):
     own_cluster.flush()
     return own_cluster
+
+
+@pytest.fixture(params=["threads", "asyncio"])
+def both(request):
+    """Limits for threads, and then for asyncio. They are closed before the server is gone."""
+    both = Both(request.param)
+    yield both
+    both.stop()

@@ -9,27 +9,13 @@ from datetime import timedelta
 
 import pytest
 import redis.asyncio
-from redis.asyncio.retry import Retry
-from redis.asyncio.sentinel import Sentinel
-from redis.backoff import ExponentialBackoff
 
-from sluice_redis import (
-    ArgumentError, BusyError, ExceedsLimitError, Limit, NotLoadedError, OutcomeUnknownError, SlotLostError,
-    UnavailableError, WaitError, _manifest,
-)  # fmt: skip
+from sluice_redis import Limit, UnavailableError, _manifest
 from sluice_redis._connect import Gate, Pool
 from sluice_redis.aio import Limits
 
 SECOND, MINUTE, SHORT = timedelta(seconds=1), timedelta(minutes=1), timedelta(milliseconds=300)
 SCRIPT = _manifest.scripts()["list_log_v1"]
-BUSY = "list_log_v1: NoConnection: none of 1 came free in 1 s: .*max_connections"
-VERSION = tuple(map(int, redis.__version__.split(".")[:2]))
-
-
-def given():
-    """Ten retries, as each version takes them."""
-    retries = {"retry": Retry(ExponentialBackoff(0.01, 0.01), 10)}
-    return retries if VERSION >= (6, 0) else {**retries, "retry_on_timeout": True}
 
 
 def client_of(port, **options):
@@ -46,41 +32,6 @@ def run(work):
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
         return asyncio.run(asyncio.wait_for(work, 50))
-
-
-def test_limiters(server):
-    async def work():
-        limits = Limits(client_of(server.port))
-        codes = limits.list_log("codes", 3, MINUTE)
-        d = await codes.allow_n("ada", 3)
-        assert d.granted and not (await codes.allow("ada")).granted
-        assert await codes.give_back("ada", d, 1) == 1 and (await codes.peek("ada")).remaining == 1
-        with pytest.raises(ExceedsLimitError):
-            await codes.allow_n("ada", 4)
-        with pytest.raises(WaitError):
-            await codes.wait("ada", 3, max_wait=SECOND)
-        await codes.reset("ada")
-        zset = limits.zset_log("zset", 3, MINUTE)
-        assert [(await zset.allow("ada", id="i")).remaining for _ in "ab"] == [2, 2]
-        ring = limits.slice_ring("ring", [Limit(2, MINUTE), Limit(9, 60 * MINUTE)])
-        assert len((await ring.allow("ada")).windows) == 2
-        rate = limits.gcra("rate", 1, MINUTE)
-        assert (await rate.reserve("ada")).delay == timedelta()
-        booked = await rate.reserve("ada")
-        assert booked.ok and booked.delay > 50 * SECOND
-        with pytest.raises(ArgumentError, match="cannot give permits back"):
-            await booked.cancel()
-        sms = limits.token_bucket("sms", 1, MINUTE)
-        await sms.set_rate("ada", Limit(5, MINUTE))
-        assert (await sms.allow("ada")).remaining == 4
-        tokens = limits.budget("tokens", [Limit(9, MINUTE)])
-        await tokens.reserve("ada", "r", 5)
-        await tokens.settle("ada", "r", 2)
-        await tokens.charge("ada", "s", 1)
-        assert (await tokens.peek("ada")).remaining == 6
-        await limits.close()
-
-    run(work())
 
 
 def test_answers_are_awaited():
@@ -100,22 +51,6 @@ def test_answers_are_awaited():
         assert not hasattr(pending, "granted") and asyncio.iscoroutine(pending)
         with pytest.raises(UnavailableError):
             await pending
-
-    run(work())
-
-
-def test_burst(server):
-    """What waits for a connection waits for this process, not for Redis: the policy is not asked."""
-
-    async def work():
-        server.client.config_resetstat()
-        limits = Limits(client_of(server.port), timeout=SHORT, on_failure="open")
-        codes = limits.list_log("codes", 30, MINUTE)
-        decisions = await asyncio.gather(*(codes.allow("ada") for _ in range(1500)))
-        assert not any(d.degraded for d in decisions) and sum(d.granted for d in decisions) == 30
-        loads = server.client.info("commandstats")["cmdstat_script|load"]["calls"]
-        assert loads <= 100, "who loads the script goes before those who queue for the first time"
-        await limits.close()
 
     run(work())
 
@@ -164,70 +99,6 @@ def test_time_to_connect_does_not_count(proxy, server):
         proxy.release()
         assert (await task).remaining == 8
         await limits.close()
-
-    run(work())
-
-
-def test_burst_during_an_outage(server):
-    """Those who queue learn from those before them that the server does not answer."""
-
-    async def work():
-        limits = Limits(client_of(server.port, max_connections=1), timeout=SHORT, on_failure="open")
-        codes = limits.list_log("codes", 3, MINUTE)
-        await codes.peek("ada")
-        server.freeze()
-        try:
-            began = time.monotonic()
-            decisions = await asyncio.gather(*(codes.allow("ada") for _ in range(100)))
-            assert all(d.degraded for d in decisions) and time.monotonic() - began < 10
-        finally:
-            server.thaw()
-        await limits.close()
-
-    run(work())
-
-
-@pytest.mark.parametrize("policy", ["error", "open", "deny"])
-def test_no_connection_comes_free(proxy, policy):
-    async def work():
-        pool = redis.asyncio.BlockingConnectionPool(port=proxy.port, max_connections=1, timeout=1)
-        limits = Limits(redis.asyncio.Redis(connection_pool=pool), timeout=20 * SECOND, on_failure=policy)
-        codes = limits.list_log("codes", 3, MINUTE)
-        await codes.peek("ada")
-        proxy.mode = "hold"
-        first = asyncio.ensure_future(codes.allow("ada"))
-        while not proxy.eaten:
-            await asyncio.sleep(0.01)
-        with pytest.raises(BusyError, match=BUSY):
-            await codes.allow("bob")
-        waiting = asyncio.ensure_future(codes.allow("bob"))
-        proxy.release()
-        assert (await first).remaining == 2 and (await waiting).remaining == 2
-        await limits.close()
-
-    run(work())
-
-
-@pytest.mark.parametrize("retries", ["default", "given"])
-def test_lost_reply(proxy, server, row, retries):
-    async def work():
-        client = client_of(proxy.port, **(given() if retries == "given" else {}))
-        if retries == "default" and VERSION >= (6, 0):
-            await client.script_load(SCRIPT.source())
-            proxy.mode = "close"
-            await client.evalsha(SCRIPT.sha1, 1, "trap", 3, 60000000, 1, 0)
-            assert server.client.llen("trap") == 2, "this test is about a client that sends again"
-            row["traps"].append("asyncio resends by default")
-        codes = Limits(client).list_log("codes", 3, MINUTE)
-        await codes.peek("ada")
-        proxy.mode, eaten = "close", proxy.eaten
-        with pytest.raises(OutcomeUnknownError):
-            await codes.allow("ada")
-        assert proxy.eaten == eaten + 1 and (await codes.peek("ada")).remaining == 2
-        zset = Limits(client).zset_log("zset", 3, MINUTE)
-        await zset.peek("ada")
-        proxy.mode = "close"
-        assert (await zset.allow("ada")).remaining == 2
 
     run(work())
 
@@ -486,98 +357,6 @@ def test_cancelled_wait_gives_back(server):
     run(work())
 
 
-def test_wait_whose_reply_is_lost_gives_back(proxy, server):
-    async def work():
-        codes = Limits(client_of(proxy.port), timeout=SHORT).zset_log("codes", 1, MINUTE)
-        await codes.peek("ada")
-        proxy.mode = "keep"
-        with pytest.raises(OutcomeUnknownError):
-            await codes.wait("ada")
-        assert proxy.eaten == 1
-        while server.client.zcard("sluice:codes:{ada}:zl1"):
-            await asyncio.sleep(0.01)
-
-    run(work())
-
-
-def test_frozen_server(server):
-    async def work():
-        limits = Limits(client_of(server.port), timeout=SHORT)
-        codes, opened = limits.list_log("codes", 3, MINUTE), limits.gcra("rate", 3, MINUTE, on_failure="open")
-        await codes.peek("ada")
-        server.freeze()
-        try:
-            began = time.monotonic()
-            with pytest.raises(OutcomeUnknownError):
-                await codes.allow("ada")
-            assert (await opened.allow("ada")).degraded
-            assert not (await limits.gcra("rate", 3, MINUTE, on_failure="deny").allow("ada")).granted
-            assert time.monotonic() - began < 10
-        finally:
-            server.thaw()
-        assert (await codes.allow("ada")).granted
-
-    run(work())
-
-
-def test_missing_scripts(server):
-    async def work():
-        codes = Limits(client_of(server.port)).list_log("codes", 3, MINUTE)
-        await codes.allow("ada")
-        server.client.script_flush()
-        assert (await codes.allow("ada")).remaining == 1
-        server.client.script_flush()
-        with pytest.raises(NotLoadedError):
-            await Limits(client_of(server.port), preloaded=True).list_log("codes", 3, MINUTE).allow("ada")
-
-    run(work())
-
-
-def test_nobody_listens():
-    async def work():
-        with pytest.raises(UnavailableError):
-            await Limits(client_of(1), timeout=SHORT).list_log("codes", 3, MINUTE).allow("ada")
-
-    run(work())
-
-
-def test_slots(server):
-    async def work():
-        limits = Limits(client_of(server.port))
-        render, lost = limits.concurrency("render", 1, 1.5 * SECOND), []
-        key = "sluice:render:{acme}:cc1"
-        async with await render.acquire("acme") as slot:
-            began = server.client.zrange(key, 0, -1, withscores=True)[0][1]
-            while server.client.zrange(key, 0, -1, withscores=True)[0][1] < began + 900000:
-                await asyncio.sleep(0.01)
-            assert slot.lost is None and (await render.try_acquire("acme"))[0] is None
-        assert (await render.peek("acme")).remaining == 1
-        slot, _ = await render.try_acquire("acme", on_lost=lost.append)
-        await render.reset("acme")
-        while not lost:
-            await asyncio.sleep(0.01)
-        with pytest.raises(SlotLostError):
-            await slot.release()
-        waiting = asyncio.ensure_future(render.acquire("acme"))
-        await (await waiting).release()
-        async with await render.acquire("acme"):
-            pass
-        async with render.acquire("acme") as slot:
-            assert slot.lost is None and (await render.peek("acme")).remaining == 0
-        assert (await render.peek("acme")).remaining == 1
-        with pytest.raises(ZeroDivisionError):
-            async with render.acquire("acme"):
-                raise ZeroDivisionError
-        with pytest.raises(SlotLostError):
-            async with render.acquire("acme") as slot:
-                await render.reset("acme")
-                while slot.lost is None:
-                    await asyncio.sleep(0.01)
-        await limits.close()
-
-    run(work())
-
-
 def test_cancelled_acquire_leaves_no_slot(proxy, server):
     async def work():
         render = Limits(client_of(proxy.port)).concurrency("render", 1, MINUTE)
@@ -593,38 +372,3 @@ def test_cancelled_acquire_leaves_no_slot(proxy, server):
             await asyncio.sleep(0.01)
 
     run(work())
-
-
-def test_cluster(cluster, row):
-    async def work():
-        client = redis.asyncio.RedisCluster(host="127.0.0.1", port=cluster.port)
-        codes = Limits(client).list_log("codes", 3, MINUTE)
-        subjects = [f"user-{i}" for i in range(12)]
-        assert [(await codes.allow(subject)).remaining for subject in subjects] == [2] * 12
-        cluster.nodes[0].client.script_flush()
-        assert [(await codes.allow(subject)).remaining for subject in subjects] == [1] * 12
-        key = "sluice:codes:{user-0}:ll1"
-        node, proxy = cluster.node_of(key)
-        proxy.mode = "close"
-        with pytest.raises(OutcomeUnknownError):
-            await codes.allow("user-0")
-        assert node.client.llen(key) == 3
-        closing = getattr(client, "aclose", None) or client.close
-        await closing()
-
-    run(work())
-
-
-def test_sentinel_client_is_taken():
-    async def work():
-        client = Sentinel([("127.0.0.1", 1)], socket_timeout=0.2).master_for("main")
-        with pytest.raises(UnavailableError, match="NotSent"):
-            await Limits(client, timeout=SHORT).list_log("codes", 3, MINUTE).allow("ada")
-
-    run(work())
-
-
-def test_wrong_client():
-    want = r"want redis.asyncio.Redis or redis.asyncio.RedisCluster \(sluice_redis.Limits"
-    with pytest.raises(ArgumentError, match=want):
-        Limits(redis.Redis())

@@ -15,9 +15,8 @@ from datetime import timedelta
 import pytest
 import redis
 import redis.asyncio.sentinel
-from redis.backoff import ConstantBackoff, ExponentialBackoff
-from redis.exceptions import ConnectionError, TimeoutError
-from redis.retry import Retry
+from redis.backoff import ConstantBackoff
+from redis.exceptions import TimeoutError
 from redis.sentinel import Sentinel
 from servers import ROOT, Server, free_port, until
 
@@ -29,25 +28,23 @@ from sluice_redis._connect import Gate, Pool
 from sluice_redis._core import Caller, Clock, Send
 
 MINUTE, SHORT = timedelta(minutes=1), timedelta(milliseconds=300)
-# The newest redis-py has 10 retries by default. What older ones are given by those who want them:
-GIVEN = {"retry": Retry(ExponentialBackoff(0.01, 0.01), 10), "retry_on_error": [ConnectionError, TimeoutError]}
-RETRIES = {"default": {}, "given": GIVEN}
-BY_DEFAULT = tuple(map(int, redis.__version__.split(".")[:1])) >= (6,)
+BY_DEFAULT = int(redis.__version__.split(".")[0]) >= 6  # the client sends again
 SCRIPT = _manifest.scripts()["list_log_v1"]
 BUSY = "list_log_v1: NoConnection: none of 1 came free in 1 s: .*max_connections"
 
 
-@pytest.mark.parametrize("retries", RETRIES)
-def test_lost_reply(proxy, server, row, retries):
+@pytest.mark.parametrize("retries", ["default", "given"])
+def test_lost_reply(proxy, server, both, row, retries):
     """The trap: the client sends again by itself, and charges twice. The limiter's path does not."""
-    client = redis.Redis(port=proxy.port, **RETRIES[retries])
-    if retries == "given" or BY_DEFAULT:
-        client.script_load(SCRIPT.source())
+    client = both.client(proxy.port, **(both.retries() if retries == "given" else {}))
+    if BY_DEFAULT or (retries == "given" and not both.is_async):
+        both.call(client.script_load, SCRIPT.source())
         proxy.mode = "close"
-        client.evalsha(SCRIPT.sha1, 1, "trap", 3, 60000000, 1, 0)
+        both.call(client.evalsha, SCRIPT.sha1, 1, "trap", 3, 60000000, 1, 0)
         assert server.client.llen("trap") == 2, "this test is about a client that sends again"
-        row["traps"].append({"default": "resends by default", "given": "resends if given retries"}[retries])
-    codes = Limits(client).list_log("codes", 3, MINUTE)
+        trap = {"default": "resends by default", "given": "resends if given retries"}[retries]
+        row["traps"].append("asyncio resends by default" if both.is_async else trap)
+    codes = both.limits(client).list_log("codes", 3, MINUTE)
     codes.peek("ada")
     proxy.mode, eaten = "close", proxy.eaten
     with pytest.raises(OutcomeUnknownError) as lost:
@@ -84,37 +81,22 @@ def test_breaker(monkeypatch):
         Limits(redis.Redis(), breaker=Breaker(0, 1))
 
 
-@pytest.mark.parametrize("kind", ["sync", "aio"])
-def test_breaker_in_an_outage(server, kind):
+def test_breaker_in_an_outage(server, both):
     """A frozen server costs callers a timeout, then nothing, and decides again soon after it is back."""
-    options = {"timeout": SHORT, "on_failure": "open"}
-
-    async def outage():
-        if kind == "sync":
-            codes = Limits(redis.Redis(port=server.port), **options).list_log("outage", 1000, MINUTE)
-        else:
-            codes = aio.Limits(redis.asyncio.Redis(port=server.port), **options).list_log("outage", 1000, MINUTE)
-
-        async def ask():
-            return codes.allow("ada") if kind == "sync" else await codes.allow("ada")
-
-        assert not (await ask()).degraded
-        server.freeze()
-        try:
-            causes = [str((await ask()).cause) for _ in range(50)]
-        finally:
-            server.thaw()
-        assert sum("breaker is open" not in cause for cause in causes) < 10
-        end = time.monotonic() + 20
-        while (await ask()).degraded:
-            assert time.monotonic() < end
-
-    asyncio.run(outage())
+    codes = both.limits(server.port, timeout=SHORT, on_failure="open").list_log("outage", 1000, MINUTE)
+    assert not codes.allow("ada").degraded
+    server.freeze()
+    try:
+        causes = [str(codes.allow("ada").cause) for _ in range(50)]
+    finally:
+        server.thaw()
+    assert sum("breaker is open" not in cause for cause in causes) < 10
+    until(lambda: not codes.allow("ada").degraded)
 
 
 @pytest.mark.parametrize("kind", ["gcra", "slice_ring", "token_bucket"])
-def test_lost_reply_of_others(proxy, kind):
-    limits = Limits(redis.Redis(port=proxy.port, **GIVEN))
+def test_lost_reply_of_others(proxy, kind, both):
+    limits = both.limits(both.client(proxy.port, **both.retries()))
     how = ([Limit(3, MINUTE)],) if kind == "slice_ring" else (3, MINUTE)
     limiter = getattr(limits, kind)("r", *how)
     limiter.peek("ada")
@@ -124,8 +106,8 @@ def test_lost_reply_of_others(proxy, kind):
     assert limiter.peek("ada").remaining == 2
 
 
-def test_lost_reply_of_a_give_back(proxy):
-    codes = Limits(redis.Redis(port=proxy.port, **GIVEN)).list_log("codes", 3, MINUTE)
+def test_lost_reply_of_a_give_back(proxy, both):
+    codes = both.limits(both.client(proxy.port, **both.retries())).list_log("codes", 3, MINUTE)
     d = codes.allow_n("ada", 3)
     codes.give_back("ada", d, 1)
     proxy.mode = "close"
@@ -134,8 +116,8 @@ def test_lost_reply_of_a_give_back(proxy):
     assert codes.peek("ada").remaining == 2, "given back once"
 
 
-def test_calls_with_an_id_are_repeated(proxy):
-    limits = Limits(redis.Redis(port=proxy.port))
+def test_calls_with_an_id_are_repeated(proxy, both):
+    limits = both.limits(proxy.port)
     codes, tokens = limits.zset_log("codes", 3, MINUTE), limits.budget("tokens", [Limit(10, MINUTE)])
     codes.peek("ada"), tokens.peek("ada")
     proxy.mode = "close"
@@ -150,15 +132,25 @@ def test_calls_with_an_id_are_repeated(proxy):
     assert tokens.peek("ada").remaining == 9 and proxy.eaten == 4
 
 
-def test_look_is_repeated(proxy):
-    codes = Limits(redis.Redis(port=proxy.port)).list_log("codes", 3, MINUTE)
+def test_wait_whose_reply_is_lost_gives_back(proxy, server, both):
+    codes = both.limits(proxy.port, timeout=SHORT).zset_log("codes", 1, MINUTE)
+    codes.peek("ada")
+    proxy.mode = "keep"
+    with pytest.raises(OutcomeUnknownError):
+        codes.wait("ada")
+    assert proxy.eaten == 1
+    until(lambda: not server.client.zcard("sluice:codes:{ada}:zl1"))
+
+
+def test_look_is_repeated(proxy, both):
+    codes = both.limits(proxy.port).list_log("codes", 3, MINUTE)
     codes.allow("ada")
     proxy.mode = "close"
     assert codes.peek("ada").remaining == 2 and proxy.eaten == 1
 
 
-def test_reply_that_comes_too_late_is_nobody_elses(proxy):
-    codes = Limits(redis.Redis(port=proxy.port), timeout=SHORT).list_log("codes", 3, MINUTE)
+def test_reply_that_comes_too_late_is_nobody_elses(proxy, both):
+    codes = both.limits(proxy.port, timeout=SHORT).list_log("codes", 3, MINUTE)
     codes.peek("ada")
     proxy.mode = "hold"
     with pytest.raises(OutcomeUnknownError):
@@ -229,9 +221,9 @@ def test_late_thread(monkeypatch):
     assert clocks.now == 5 and clock.left() == 0.75
 
 
-def test_frozen_server(server):
-    limits = Limits(redis.Redis(port=server.port), timeout=SHORT)
-    codes, fresh = limits.list_log("codes", 3, MINUTE), Limits(redis.Redis(port=server.port), timeout=SHORT)
+def test_frozen_server(server, both):
+    limits = both.limits(server.port, timeout=SHORT)
+    codes, fresh = limits.list_log("codes", 3, MINUTE), both.limits(server.port, timeout=SHORT)
     opened, denied = limits.gcra("o", 7, MINUTE, on_failure="open"), limits.gcra("d", 7, MINUTE, on_failure="deny")
     codes.peek("ada")
     server.freeze()
@@ -273,10 +265,10 @@ def test_local_limit():
         codes.wait("ada", max_wait=timedelta(milliseconds=1))
 
 
-def test_nobody_listens():
+def test_nobody_listens(both):
     """It fails at once, whatever the client's retries are."""
-    slow = {**GIVEN, "retry": Retry(ConstantBackoff(2), 10)}
-    limits, began = Limits(redis.Redis(port=free_port(), **slow), timeout=SHORT), time.monotonic()
+    client = both.client(free_port(), **both.retries(ConstantBackoff(2)))
+    limits, began = both.limits(client, timeout=SHORT), time.monotonic()
     with pytest.raises(UnavailableError, match="list_log_v1: NotSent"):
         limits.list_log("codes", 3, MINUTE).allow("ada")
     assert time.monotonic() - began < 2
@@ -334,8 +326,8 @@ def test_wait_rides_out_an_outage():
         server.stop()
 
 
-def test_noscript(server):
-    codes = Limits(server.client).list_log("codes", 9, MINUTE)
+def test_noscript(server, both):
+    codes = both.limits(server.port).list_log("codes", 9, MINUTE)
     for remaining in (8, 7):
         server.client.script_flush()
         assert codes.allow("ada").remaining == remaining
@@ -343,8 +335,8 @@ def test_noscript(server):
     assert "eval" not in server.client.info("commandstats"), "never EVAL"
 
 
-def test_preloaded(server):
-    limits = Limits(server.client, preloaded=True)
+def test_preloaded(server, both):
+    limits = both.limits(server.port, preloaded=True)
     with pytest.raises(NotLoadedError) as missing:
         limits.list_log("codes", 3, MINUTE).allow("ada")
     for cure in ("sluice load", "redis-cli -x SCRIPT LOAD < list_log_v1.lua", SCRIPT.sha1):
@@ -404,9 +396,8 @@ def test_loading_and_read_only(server):
         replica.stop()
 
 
-@pytest.mark.parametrize("asynchronous", [False, True])
 @pytest.mark.parametrize("error", ["READONLY x", "MASTERDOWN x", "LOADING x", "NOAUTH x", "WRONGPASS x", "MOVED 0 "])
-def test_connections_to_the_wrong_place_are_closed(error, asynchronous):
+def test_connections_to_the_wrong_place_are_closed(error, both):
     """After a failover by DNS only new connections lead to the master: all idle ones are closed at the first error."""
     idle, failed = threading.Barrier(6), threading.Event()
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -427,30 +418,18 @@ def test_connections_to_the_wrong_place_are_closed(error, asynchronous):
                     threading.Thread(target=serve, args=(listener.accept()[0], number < 6), daemon=True).start()
 
         threading.Thread(target=accept, daemon=True).start()
-        kind, make = (redis.asyncio, aio.Limits) if asynchronous else (redis, Limits)
         no_hello = {"protocol": 2} if int(redis.__version__.split(".")[0]) >= 5 else {}
         caller = Caller([here] if error.startswith("MOVED") else (), lambda address: address, False)
         caller.slots = dict.fromkeys(range(16384), here)
+        driver = both.limits(both.client(here[1], **no_hello))._driver
 
-        def ping(limits):
-            return limits._driver.drive(caller.command(_manifest.packed((b"PING",)), ["x"], 1.0, repeatable=False))
+        def ping():
+            command = caller.command(_manifest.packed((b"PING",)), ["x"], 1.0, repeatable=False)
+            return both.call(driver.drive, command)
 
-        def made():
-            return make(kind.Redis(port=here[1], **no_hello))
-
-        async def in_a_loop():  # before Python 3.10 a client is bound to the loop in which it is made
-            limits = made()
-            await asyncio.gather(*(ping(limits) for _ in range(6)))
-            failed.set()
-            return await ping(limits)
-
-        def synchronous():
-            limits = made()
-            in_threads(6, lambda: ping(limits))
-            failed.set()
-            return ping(limits)
-
-        assert (asyncio.run(in_a_loop()) if asynchronous else synchronous()) in (b"PONG", "PONG")
+        in_threads(6, ping)
+        failed.set()
+        assert ping() in (b"PONG", "PONG")
 
 
 def secure(folder):
@@ -507,53 +486,31 @@ def test_refused_inside_a_script(server):
 
 
 @pytest.mark.parametrize("kind", ["Valkey", "ValkeyCluster"])
-def test_valkey(server, cluster, kind):
-    valkey = pytest.importorskip("valkey.asyncio") and pytest.importorskip("valkey")
+def test_valkey(server, cluster, both, kind):
+    valkey = pytest.importorskip("valkey.asyncio" if both.is_async else "valkey")
     port = server.port if kind == "Valkey" else cluster.port
-    subjects = [f"user-{i}" for i in range(9)]
-
-    async def asynchronous():
-        client = getattr(valkey.asyncio, kind)(host="127.0.0.1", port=port)
-        codes = aio.Limits(client).list_log("codes", 3, MINUTE)
-        return [(await codes.allow(subject)).remaining for subject in subjects]
-
-    codes = Limits(getattr(valkey, kind)(host="127.0.0.1", port=port)).list_log("codes", 3, MINUTE)
-    assert [codes.allow(subject).remaining for subject in subjects] == [2] * 9
-    assert asyncio.run(asynchronous()) == [1] * 9
+    codes = both.limits(both.call(getattr(valkey, kind), host="127.0.0.1", port=port)).list_log("codes", 3, MINUTE)
+    assert [codes.allow(f"user-{i}").remaining for i in range(9)] == [2] * 9
 
 
-@pytest.mark.parametrize("make", [Limits, aio.Limits])
-def test_reserved_outlives_an_outage(proxy, server, make, caplog):
+def test_reserved_outlives_an_outage(proxy, server, both, caplog):
     """What Redis does not answer at the end of the block is settled as soon as it does; flush waits for it."""
     windows, short = [Limit(1000, MINUTE)], timedelta(milliseconds=100)
     _log.logged.clear()
-
-    async def asynchronous():
-        limits = make(redis.asyncio.Redis(port=proxy.port), timeout=short)
-        async with limits.budget("tokens", windows).reserved("ada", "r1", 900) as r:
-            r.used = 10
-            proxy.cut()
-        assert r.granted and not await limits.flush(short)
-        proxy.down = False
-        assert await limits.flush()
-
-    def synchronous():
-        limits = make(redis.Redis(port=proxy.port), timeout=short)
-        with limits.budget("tokens", windows).reserved("ada", "r1", 900) as r:
-            r.used = 10
-            proxy.cut()
-        assert r.granted and not limits.flush(short)
-        proxy.down = False
-        assert limits.flush()
-
-    synchronous() if make is Limits else asyncio.run(asynchronous())
+    limits = both.limits(proxy.port, timeout=short)
+    with limits.budget("tokens", windows).reserved("ada", "r1", 900) as r:
+        r.used = 10
+        proxy.cut()
+    assert r.granted and not limits.flush(short)
+    proxy.down = False
+    assert limits.flush()
     assert Limits(server.client).budget("tokens", windows).peek("ada").remaining == 990
     assert caplog.messages[0].startswith("tokens: a cost is not settled: ")
 
 
-def test_reserved(proxy, server):
+def test_reserved(proxy, server, both):
     """Not set: the estimate stays. Denied: nothing. A lost reply: withdrawn. An error of the block goes on."""
-    limits = Limits(redis.Redis(port=proxy.port), timeout=SHORT)
+    limits = both.limits(proxy.port, timeout=SHORT)
     tokens = limits.budget("tokens", [Limit(10, MINUTE)])
     with tokens.reserved("ada", "r1", 4):
         pass
@@ -584,13 +541,13 @@ def test_clients_settings_are_kept(server):
 def test_unix_socket(tmp_path):
     server = Server("--unixsocket", tmp_path / "redis.sock")
     try:
-        client = redis.Redis(unix_socket_path=str(tmp_path / "redis.sock"), **GIVEN)
+        client = redis.Redis(unix_socket_path=str(tmp_path / "redis.sock"))
         assert Limits(client).list_log("codes", 3, MINUTE).allow("ada").granted
     finally:
         server.stop()
 
 
-def test_sentinel(server):
+def test_sentinel(server, both):
     sentinel_port = free_port()
     path = os.path.join(server.folder.name, "sentinel.conf")
     with open(path, "w") as conf:
@@ -599,17 +556,10 @@ def test_sentinel(server):
     try:
         sentinel = Sentinel([("127.0.0.1", sentinel_port)], socket_timeout=5)
         until(lambda: sentinel.discover_master("main")[1] == server.port)
-        client = sentinel.master_for("main", **GIVEN)
-        assert Limits(client).list_log("codes", 3, MINUTE).allow("ada").remaining == 2
+        kind = redis.asyncio.sentinel.Sentinel if both.is_async else Sentinel
+        client = both.call(lambda: kind([("127.0.0.1", sentinel_port)], socket_timeout=5).master_for("main"))
+        assert both.limits(client).list_log("codes", 3, MINUTE).allow("ada").remaining == 2
         assert server.client.llen("sluice:codes:{ada}:ll1") == 1
-
-        async def work():
-            sentinel = redis.asyncio.sentinel.Sentinel([("127.0.0.1", sentinel_port)], socket_timeout=5)
-            limits = aio.Limits(sentinel.master_for("main"))
-            assert (await limits.list_log("codes", 3, MINUTE).allow("ada")).remaining == 1
-            await limits.close()
-
-        asyncio.run(work())
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait()
@@ -619,11 +569,12 @@ def cluster_client(cluster, **options):
     return redis.RedisCluster(host="127.0.0.1", port=cluster.port, **options)
 
 
-@pytest.mark.parametrize("retries", RETRIES)
-def test_cluster(cluster, row, retries):
+@pytest.mark.parametrize("retries", ["default", "given"])
+def test_cluster(cluster, both, row, retries):
     """In a cluster: loading on each node, and a lost reply."""
-    client = cluster_client(cluster, **RETRIES[retries])
-    codes = Limits(client).list_log("codes", 3, MINUTE)
+    options = both.retries() if retries == "given" and not both.is_async else {}
+    client = both.client(cluster.port, "RedisCluster", **options)
+    codes = both.limits(client).list_log("codes", 3, MINUTE)
     subjects = [f"user-{i}" for i in range(12)]
     assert [codes.allow(subject).remaining for subject in subjects] == [2] * 12
     for node in cluster.nodes:
@@ -636,7 +587,7 @@ def test_cluster(cluster, row, retries):
     with pytest.raises(OutcomeUnknownError):
         codes.allow("user-0")
     assert server.client.llen(key) == 3, "charged exactly once"
-    if retries == "default":
+    if retries == "default" and not both.is_async:
         proxy.mode = "close"
         client.evalsha(SCRIPT.sha1, 1, key, 9, 60000000, 1, 0)
         assert server.client.llen(key) == 5, "this test is about a client that sends again"
@@ -727,17 +678,19 @@ def in_threads(count, call):
 
 
 @pytest.mark.parametrize("options", [{}, {"max_connections": 2}])
-def test_burst(server, options):
+def test_burst(server, options, both):
     """What waits for a connection waits for this process, not for Redis: the policy is not asked."""
-    limits = Limits(redis.Redis(port=server.port, **options), timeout=SHORT, on_failure="open")
+    limits = both.limits(both.client(server.port, **options), timeout=SHORT, on_failure="open")
+    server.client.config_resetstat()
     decisions = in_threads(500, lambda: limits.list_log("codes", 30, MINUTE).allow("ada"))
     assert not any(d.degraded for d in decisions) and sum(d.granted for d in decisions) == 30
-    limits.close()
+    loads = server.client.info("commandstats")["cmdstat_script|load"]["calls"]
+    assert loads <= 100, "who loads the script goes before those who queue for the first time"
 
 
-def test_burst_during_an_outage(server):
+def test_burst_during_an_outage(server, both):
     """Those who queue learn from those before them that the server does not answer."""
-    limits = Limits(redis.Redis(port=server.port, max_connections=1), timeout=SHORT, on_failure="open")
+    limits = both.limits(both.client(server.port, max_connections=1), timeout=SHORT, on_failure="open")
     codes = limits.list_log("codes", 3, MINUTE)
     codes.peek("ada")
     server.freeze()
@@ -750,9 +703,10 @@ def test_burst_during_an_outage(server):
 
 
 @pytest.mark.parametrize("policy", ["error", "open", "deny"])
-def test_no_connection_comes_free(proxy, policy):
-    pool = redis.BlockingConnectionPool(port=proxy.port, max_connections=1, timeout=1)
-    limits = Limits(redis.Redis(connection_pool=pool), timeout=timedelta(seconds=20), on_failure=policy)
+def test_no_connection_comes_free(proxy, policy, both):
+    pool = both.call(both.module.BlockingConnectionPool, port=proxy.port, max_connections=1, timeout=1)
+    client = both.call(both.module.Redis, connection_pool=pool)
+    limits = both.limits(client, timeout=timedelta(seconds=20), on_failure=policy)
     codes = limits.list_log("codes", 3, MINUTE)
     codes.peek("ada")
     proxy.mode = "hold"

@@ -19,10 +19,8 @@ SECOND, MINUTE, HOUR, DAY = (timedelta(seconds=s) for s in (1, 60, 3600, 86400))
 
 
 @pytest.fixture
-def limits(server):
-    limits = Limits(server.client)
-    yield limits
-    limits.close()
+def limits(server, both):
+    return both.limits(server.port)
 
 
 def test_allow_and_peek_and_reset(limits):
@@ -207,70 +205,48 @@ def test_threads_share_a_limiter(limits):
     assert granted.count(True) == 50 and len(granted) == 160
 
 
-@pytest.mark.parametrize("make", [Limits, aio.Limits])
-def test_all(proxy, server, make):
+def test_all(proxy, server, both):
     """In one round trip, and what is given back in another one."""
+    limits = both.limits(proxy.port, timeout=10 * SECOND)
+    user, team = limits.list_log("user", 5, MINUTE), limits.slice_ring("team", [Limit(5, MINUTE)])
+    orders, month = limits.zset_log("orders", 5, MINUTE), limits.quota("month", 9, "month")
 
-    async def work():
-        client = (redis if make is Limits else redis.asyncio).Redis(port=proxy.port)
-        limits = make(client, timeout=10 * SECOND)
-        user, team = limits.list_log("user", 5, MINUTE), limits.slice_ring("team", [Limit(5, MINUTE)])
-        orders, month = limits.zset_log("orders", 5, MINUTE), limits.quota("month", 9, "month")
+    def all_of(*parts):
+        proxy.requests = 0
+        return limits.all(parts)
 
-        async def ask(answer):
-            return answer if make is Limits else await answer
-
-        async def all_of(*parts):
-            proxy.requests = 0
-            return await ask(limits.all(parts))
-
-        for script in _manifest.scripts().values():
-            server.client.script_load(script.source())
-        await all_of((user, "ada", 2), (team, "acme"), (orders, "ada", 3), (month, "ada"))
-        d = await all_of((user, "ada"), (team, "acme"), (orders, "ada"), (month, "ada"))
-        assert d.granted and d.remaining == 1 and [part.permits for part in d.parts] == [1] * 4 and proxy.requests == 1
-        assert d.parts[1].rings and (d.rings, d.key, d.id, d.permits) == ((), "", "", 0), "its parts have them"
-        assert await ask(user.give_back("ada", d.parts[0])) == 1
-        d = await all_of((orders, "ada"), (month, "ada", 9), (user, "ada", 4), (team, "acme", 4))
-        assert await ask(limits.flush()) and proxy.requests == 2, "a question, and the returns"
-        assert (d.granted, d.parts, d.limit) == (False, (), (await ask(month.peek("ada"))).limit), "the longest wait"
-        left = [(await ask(one.peek(subject))).remaining for one, subject in ((user, "ada"), (orders, "ada"))]
-        assert left == [3, 1] and (await ask(team.peek("acme"))).remaining == 3
-        d = await all_of((user, "ada"), (limits.list_log("none", 0, MINUTE), "ada"))
-        assert not d.granted and d.wait == NEVER and proxy.requests == 0, "nothing is charged for a certain denial"
-        await ask(limits.close())
-
-    asyncio.run(work())
+    for script in _manifest.scripts().values():
+        server.client.script_load(script.source())
+    all_of((user, "ada", 2), (team, "acme"), (orders, "ada", 3), (month, "ada"))
+    d = all_of((user, "ada"), (team, "acme"), (orders, "ada"), (month, "ada"))
+    assert d.granted and d.remaining == 1 and [part.permits for part in d.parts] == [1] * 4 and proxy.requests == 1
+    assert d.parts[1].rings and (d.rings, d.key, d.id, d.permits) == ((), "", "", 0), "its parts have them"
+    assert user.give_back("ada", d.parts[0]) == 1
+    d = all_of((orders, "ada"), (month, "ada", 9), (user, "ada", 4), (team, "acme", 4))
+    assert limits.flush() and proxy.requests == 2, "a question, and the returns"
+    assert (d.granted, d.parts, d.limit) == (False, (), month.peek("ada").limit), "the longest wait"
+    assert [one.peek("ada").remaining for one in (user, orders)] == [3, 1] and team.peek("acme").remaining == 3
+    d = all_of((user, "ada"), (limits.list_log("none", 0, MINUTE), "ada"))
+    assert not d.granted and d.wait == NEVER and proxy.requests == 0, "nothing is charged for a certain denial"
 
 
-@pytest.mark.parametrize("make", [Limits, aio.Limits])
-def test_all_fails(proxy, server, make):
+def test_all_fails(proxy, server, both):
     """A reply is lost: what was granted goes back, and what may have been, where an id says so."""
-
-    async def work():
-        kind = redis if make is Limits else redis.asyncio
-        limits = make(kind.Redis(port=proxy.port), timeout=SECOND)
-        user, team = limits.list_log("user", 5, MINUTE), limits.list_log("team", 5, MINUTE)
-        orders, denied = (limits.zset_log(policy, 5, MINUTE, on_failure=policy) for policy in ("error", "deny"))
-
-        async def ask(answer):
-            return answer if make is Limits else await answer
-
-        [await ask(limiter.peek("ada")) for limiter in (user, orders)]
-        proxy.mode = "first"
-        with pytest.raises(OutcomeUnknownError):
-            await ask(limits.all([(user, "ada", 2), (orders, "ada", 3), (denied, "ada"), (team, "ada")]))
-        assert await ask(limits.flush()) and proxy.eaten == 1
-        assert server.client.keys() == [b"sluice:team:{ada}:ll1"], "Redis may have charged it"
-        server.client.script_flush()
-        assert (await ask(limits.all([(user, "ada", 2), (orders, "ada", 3)]))).granted, "each is loaded"
-        await ask(limits.close())
-
-    asyncio.run(work())
+    limits = both.limits(proxy.port, timeout=SECOND)
+    user, team = limits.list_log("user", 5, MINUTE), limits.list_log("team", 5, MINUTE)
+    orders, denied = (limits.zset_log(policy, 5, MINUTE, on_failure=policy) for policy in ("error", "deny"))
+    user.peek("ada"), orders.peek("ada")
+    proxy.mode = "first"
+    with pytest.raises(OutcomeUnknownError):
+        limits.all([(user, "ada", 2), (orders, "ada", 3), (denied, "ada"), (team, "ada")])
+    assert limits.flush() and proxy.eaten == 1
+    assert server.client.keys() == [b"sluice:team:{ada}:ll1"], "Redis may have charged it"
+    server.client.script_flush()
+    assert limits.all([(user, "ada", 2), (orders, "ada", 3)]).granted, "each is loaded"
 
 
 def test_all_in_a_cluster(cluster):
-    """A round trip to each node. A frozen one takes no longer than a timeout, and what another one granted goes back."""
+    """A round trip to each node. If one is frozen, what the others granted goes back."""
     limits = Limits(redis.RedisCluster(host="127.0.0.1", port=cluster.port), timeout=SECOND)
     user = limits.list_log("user", 5, MINUTE)
     parts = [(user, str(i)) for i in range(20)]
@@ -405,5 +381,6 @@ def test_no_message_shows_a_client():
         with pytest.raises(ArgumentError) as wrong:
             make()
         assert "s3cret" not in f"{wrong.value} {wrong.value.value}"
-    with pytest.raises(ArgumentError, match="^client redis.client.Redis: want redis.asyncio.Redis or"):
+    want = r"want redis.asyncio.Redis or redis.asyncio.RedisCluster \(sluice_redis.Limits"
+    with pytest.raises(ArgumentError, match="^client redis.client.Redis: " + want):
         aio.Limits(client)

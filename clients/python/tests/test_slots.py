@@ -1,6 +1,5 @@
 """Slots: how many run at once."""
 
-import asyncio
 import contextlib
 import os
 import threading
@@ -10,17 +9,16 @@ from datetime import timedelta
 
 import pytest
 import redis
-import redis.asyncio
 from servers import until
 
-from sluice_redis import Limits, OutcomeUnknownError, SlotLostError, UnavailableError, WaitError, _log, aio
+from sluice_redis import Limits, OutcomeUnknownError, SlotLostError, UnavailableError, WaitError, _log
 
 MINUTE, TTL = timedelta(minutes=1), timedelta(milliseconds=1500)
 KEY = "sluice:render:{acme}:cc1"
 
 
-def test_at_most_n(server):
-    render = Limits(server.client).concurrency("render", 2, MINUTE)
+def test_at_most_n(server, both):
+    render = both.limits(server.port).concurrency("render", 2, MINUTE)
     (first, granted), (second, _), (third, denied) = (render.try_acquire("acme") for _ in range(3))
     assert granted and first and second and third is None and timedelta() < denied.wait <= MINUTE
     assert render.peek("acme").remaining == 0
@@ -30,19 +28,19 @@ def test_at_most_n(server):
     with second:
         pass
     assert not server.client.exists(KEY)
-    assert Limits(server.client).concurrency("none", 0, MINUTE).try_acquire("acme")[0] is None
+    assert both.limits(server.port).concurrency("none", 0, MINUTE).try_acquire("acme")[0] is None
 
 
-def test_it_renews_itself(server):
-    render = Limits(server.client).concurrency("render", 1, TTL)
+def test_it_renews_itself(server, both):
+    render = both.limits(server.port).concurrency("render", 1, TTL)
     with render.acquire("acme") as slot:
         began = server.client.zrange(KEY, 0, -1, withscores=True)[0][1]
         until(lambda: server.client.zrange(KEY, 0, -1, withscores=True)[0][1] > began + 900000)
         assert slot.lost is None and render.try_acquire("acme")[0] is None
 
 
-def test_acquire_waits(server):
-    render = Limits(server.client).concurrency("render", 1, MINUTE)
+def test_acquire_waits(server, both):
+    render = both.limits(server.port).concurrency("render", 1, MINUTE)
     held, got = render.acquire("acme"), []
     thread = threading.Thread(target=lambda: got.append(render.acquire("acme", max_wait=MINUTE)))
     thread.start()
@@ -52,38 +50,28 @@ def test_acquire_waits(server):
     thread.join(20)
     got[0].release()
     with pytest.raises(WaitError, match="would never end"):
-        Limits(server.client).concurrency("none", 0, MINUTE).acquire("acme")
+        both.limits(server.port).concurrency("none", 0, MINUTE).acquire("acme")
 
 
 @pytest.mark.parametrize("policy", ["error", "deny"])
-def test_acquire_in_an_outage(server, policy):
+def test_acquire_in_an_outage(server, both, policy):
     """It ends with its max_wait, although Redis has longer to answer, and does not say that there is no slot."""
-
-    def render(make, client):
-        return make(client(port=server.port), timeout=long).concurrency("render", 1, MINUTE, on_failure=policy)
-
-    async def asynchronous():
-        await render(aio.Limits, redis.asyncio.Redis).acquire("acme", max_wait=short)
-
     short, long = timedelta(milliseconds=200), timedelta(seconds=10)
-    warm, cold = render(Limits, redis.Redis), render(Limits, redis.Redis)
+    warm, cold = (both.limits(server.port, timeout=long).concurrency("render", 1, MINUTE, policy) for _ in "ab")
     warm.peek("acme")
     server.freeze()
     try:
         began = time.monotonic()
-        for acquire in [
-            lambda: warm.acquire("acme", max_wait=short), lambda: cold.acquire("acme", max_wait=short),
-            lambda: asyncio.run(asynchronous()),
-        ]:  # fmt: skip
+        for render in (warm, cold):
             with pytest.raises((UnavailableError, OutcomeUnknownError)):
-                acquire()
+                render.acquire("acme", max_wait=short)
         assert time.monotonic() - began < 5
     finally:
         server.thaw()
 
 
-def test_lost(server):
-    render, lost = Limits(server.client).concurrency("render", 1, TTL), []
+def test_lost(server, both):
+    render, lost = both.limits(server.port).concurrency("render", 1, TTL), []
     slot = render.acquire("acme", on_lost=lost.append)
     render.reset("acme")
     until(lambda: lost)
@@ -99,9 +87,9 @@ def test_lost(server):
         raise ZeroDivisionError
 
 
-def test_lost_by_a_frozen_server(server):
+def test_lost_by_a_frozen_server(server, both):
     """It is lost before the lease ends, by this process's clock."""
-    limits = Limits(redis.Redis(port=server.port), timeout=timedelta(seconds=1))
+    limits = both.limits(server.port, timeout=timedelta(seconds=1))
     slot = limits.concurrency("render", 1, TTL).acquire("acme")
     kept = limits.concurrency("kept", 1, TTL, on_failure="open").acquire("acme")
     server.freeze()
@@ -118,9 +106,9 @@ def test_lost_by_a_frozen_server(server):
     until(lambda: server.client.zcard(KEY) == 0)
 
 
-def test_release_is_tried_again(proxy, server, caplog):
+def test_release_is_tried_again(proxy, server, caplog, both):
     """Leaving the block does not raise if Redis does not answer, and the slot is free as soon as it does."""
-    render = Limits(redis.Redis(port=proxy.port)).concurrency("render", 1, MINUTE)
+    render = both.limits(proxy.port).concurrency("render", 1, MINUTE)
     for error in (ZeroDivisionError, None):
         proxy.down = False
         caplog.clear()
@@ -164,9 +152,9 @@ def test_fork(server):
     assert server.client.zcard(KEY) == 0
 
 
-def test_a_lost_reply_leaves_no_slot(proxy, server):
+def test_a_lost_reply_leaves_no_slot(proxy, server, both):
     """The package asks again under the same id: one slot is taken, and it goes with its release."""
-    render = Limits(redis.Redis(port=proxy.port)).concurrency("render", 2, MINUTE)
+    render = both.limits(proxy.port).concurrency("render", 2, MINUTE)
     render.peek("acme")
     proxy.mode = "close"
     with render.acquire("acme"):
@@ -175,9 +163,9 @@ def test_a_lost_reply_leaves_no_slot(proxy, server):
     assert proxy.eaten == 2 and server.client.zcard(KEY) == 0
 
 
-def test_a_slot_after_a_lost_reply_is_kept(proxy, server):
+def test_a_slot_after_a_lost_reply_is_kept(proxy, server, both):
     """What the lost call may have taken is released only if no slot is granted later."""
-    render = Limits(redis.Redis(port=proxy.port), timeout=timedelta(seconds=1)).concurrency("render", 2, MINUTE)
+    render = both.limits(proxy.port, timeout=timedelta(seconds=1)).concurrency("render", 2, MINUTE)
     render.peek("acme")
     proxy.mode = "keep"
     with render.acquire("acme", max_wait=MINUTE):

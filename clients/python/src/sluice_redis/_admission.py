@@ -103,7 +103,7 @@ def held(parts: Sequence[Asked], max_wait: float, places: threading.Semaphore) -
 
 
 def _ask(parts: Sequence[Asked], left: float) -> Steps[Named]:
-    (face, subject, n), limiter = parts[0], parts[0][0]._core
+    (_, subject, n), limiter = parts[0], parts[0][0]._core
     if len(parts) > 1:
         return (yield from ask_all(limiter.setup, parts))
     if left and limiter.books:  # one round trip, and first come, first served

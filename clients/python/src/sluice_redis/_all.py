@@ -1,7 +1,7 @@
 """Several limiters at once, all or none. Without input and output, as _limiters."""
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Dict, List, Sequence, Set, Tuple, Union
+from typing import Any, Dict, List, Sequence, Set, Tuple, Union
 
 from ._core import NotSent, Send, Sleep, Steps
 from ._errors import ArgumentError, OutcomeUnknownError, shown
@@ -9,12 +9,11 @@ from ._limiters import Limiter, Returner, Setup
 from ._returns import give_back_later
 from ._types import Decision, check_list
 
-if TYPE_CHECKING:
-    Part = Union[Tuple[Any, str], Tuple[Any, str, int]]
+Part = Union[Tuple[Any, str], Tuple[Any, str, int]]
 Asked = Tuple[Limiter, str, int, str]  # the subject, the permits, the id
 
 
-def all_of(setup: Setup, parts: "Sequence[Part]") -> Steps[Decision]:
+def all_of(setup: Setup, parts: Sequence[Part]) -> Steps[Decision]:
     """ask_all, as one decision: the denial with the longest wait, or the grant with the fewest permits left."""
     decisions = [decision for _, decision in (yield from ask_all(setup, parts))]
     denied = [decision for decision in decisions if not decision.granted]
@@ -26,7 +25,7 @@ def all_of(setup: Setup, parts: "Sequence[Part]") -> Steps[Decision]:
     )  # fmt: skip
 
 
-def ask_all(setup: Setup, parts: "Sequence[Part]") -> Steps[List[Tuple[str, Decision]]]:
+def ask_all(setup: Setup, parts: Sequence[Part]) -> Steps[List[Tuple[str, Decision]]]:
     """Asks all of them at once. Decisions are by the names of their limiters. If one denies or fails, what the others
     were granted, or may have been, goes back in the background."""
     asked = _checked(setup, parts)
@@ -45,7 +44,7 @@ def ask_all(setup: Setup, parts: "Sequence[Part]") -> Steps[List[Tuple[str, Deci
     return [(limiter.name, decision) for (limiter, *_), decision in zip(asked, outcomes)]
 
 
-def _checked(setup: Setup, parts: "Sequence[Part]") -> List[Asked]:
+def _checked(setup: Setup, parts: Sequence[Part]) -> List[Asked]:
     check_list("", "parts", parts, "(limiter, subject, n)")
     if not parts:
         raise ArgumentError("", "parts", "[]", "at least one (limiter, subject, n)")

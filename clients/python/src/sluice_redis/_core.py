@@ -180,7 +180,7 @@ class Caller:
         self, command: bytes, keys: Sequence[Key], timeout: float, repeatable: bool = True, look: bool = False,
         script: Optional[Script] = None, id: str = "", within: float = math.inf,
     ) -> Steps[Any]:
-        """Sends a packed command for these keys until there is a reply, or an error that another attempt would not cure."""
+        """Sends a packed command until there is a reply, or an error that another attempt would not cure."""
         slot = key_slot(encode(keys[0])) if self.nodes and keys else 0
         breaker = self.breakers.of(self.slots.get(slot) if self.nodes else None)
         if breaker:

@@ -4,11 +4,11 @@ import functools
 import inspect
 import time
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Callable, Generic, Optional, Sequence, Type, TypeVar
+from typing import TYPE_CHECKING, Any, Callable, Dict, Generic, Optional, Sequence, Type, TypeVar
 
 from . import _budget, _limiters, _slots
 from ._algorithms import GCRA, ListLog, SliceRing, TokenBucket, ZSetLog
-from ._all import all_of
+from ._all import Part, all_of
 from ._budget import Budget
 from ._core import Steps
 from ._errors import SlotLostError
@@ -19,8 +19,6 @@ from ._types import NEVER, Decision, Limit
 
 if TYPE_CHECKING:
     from typing_extensions import Concatenate, ParamSpec
-
-    from ._all import Part
 
     P = ParamSpec("P")
 C = TypeVar("C")
@@ -85,7 +83,7 @@ class Factory(Setup):
         on_failure is not Local."""
         return Quota(self, name, permits, period, zone, on_failure)
 
-    def all(self, parts: "Sequence[Part]") -> Steps[Decision]:
+    def all(self, parts: Sequence[Part]) -> Steps[Decision]:
         """Asks several limiters, all or none: limits.all([(per_user, "ada"), (per_team, "acme", 5)]). Each part is a
         limiter that can give back (list_log, zset_log, slice_ring, quota), a subject and a number (1 if left out).
 
@@ -96,11 +94,29 @@ class Factory(Setup):
         return (yield from all_of(self, parts))
 
 
+_BEHIND: Dict[str, Type[Any]] = {
+    kind.__name__: kind
+    for kind in (
+        GCRA, Budget, Concurrency, ListLog, Quota, SliceRing, TokenBucket, ZSetLog, _limiters.Reservation,
+        _limiters.Reserver, _limiters.Returner,
+    )
+}  # fmt: skip
+_BEHIND["Slot"] = _slots.Lease
+
+
 class Face(Generic[C]):
     """A limiter, a reservation or a slot, as its caller sees it."""
 
     def __init__(self, driver: Any, core: C) -> None:
         self._driver, self._core = driver, core
+
+    def __init_subclass__(cls) -> None:
+        """A face has the docs of what is behind it."""
+        core = _BEHIND.get(cls.__name__)
+        cls.__doc__ = cls.__doc__ or (core.__doc__ if core else None)
+        for name, method in vars(cls).items():
+            if inspect.isfunction(method) and not method.__doc__:
+                method.__doc__ = getattr(getattr(core, name, None), "__doc__", None)
 
 
 class LimiterFace(Face[C]):

@@ -101,66 +101,43 @@ class Limiter(LimiterFace[Any]):
 
 
 class Reservation(ReservationFace):
-    __doc__ = _limiters.Reservation.__doc__
     wait = _run(_limiters.Reservation.wait)
     cancel = _run(_limiters.Reservation.cancel)
 
 
 class Reserver(Limiter):
-    __doc__ = _limiters.Reserver.__doc__
-
     @_pending
     async def reserve(self, subject: str, n: int = 1, max_wait: timedelta = timedelta(minutes=1)) -> Reservation:
         return Reservation(self._driver, await self._driver.drive(self._core.reserve(subject, n, max_wait)))
 
-    reserve.__doc__ = _limiters.Reserver.reserve.__doc__
-
 
 class Returner(Limiter):
-    __doc__ = _limiters.Returner.__doc__
-
     give_back = _run(_limiters.Returner.give_back)
 
 
-class ListLog(Reserver, Returner):
-    __doc__ = _algorithms.ListLog.__doc__
+class ListLog(Reserver, Returner): ...
 
 
 class ZSetLog(Reserver, Returner):
-    __doc__ = _algorithms.ZSetLog.__doc__
-
-    @_pending
-    async def allow(self, subject: str, id: Optional[str] = None) -> Decision:
-        return await self._driver.drive(self._core.allow(subject, id))  # type: ignore[no-any-return]
-
-    @_pending
-    async def allow_n(self, subject: str, n: int, id: Optional[str] = None) -> Decision:
-        return await self._driver.drive(self._core.allow_n(subject, n, id))  # type: ignore[no-any-return]
-
-    allow.__doc__, allow_n.__doc__ = _algorithms.ZSetLog.allow.__doc__, _algorithms.ZSetLog.allow_n.__doc__
+    allow = _run(_algorithms.ZSetLog.allow)
+    allow_n = _run(_algorithms.ZSetLog.allow_n)
 
 
-class GCRA(Reserver):
-    __doc__ = _algorithms.GCRA.__doc__
+class GCRA(Reserver): ...
 
 
-class SliceRing(Returner):
-    __doc__ = _algorithms.SliceRing.__doc__
+class SliceRing(Returner): ...
 
 
 class Quota(Returner):
-    __doc__ = _quota.Quota.__doc__
     report = _run(_quota.Quota.report)
 
 
 class TokenBucket(Reserver):
-    __doc__ = _algorithms.TokenBucket.__doc__
     set_rate = _run(_algorithms.TokenBucket.set_rate)
 
 
 class Reserved(ReservedFace):
-    __doc__ = ReservedFace.__doc__
-
     async def __aenter__(self) -> "Reserved":
         await self._driver.drive(self._core.reserve())
         return self
@@ -173,12 +150,9 @@ class Reserved(ReservedFace):
 
 
 class Budget(LimiterFace[_budget.Budget]):
-    __doc__ = _budget.Budget.__doc__
-
     def reserved(self, subject: str, id: str, estimate: int) -> Reserved:
         return Reserved(self._driver, self._core.reserved(subject, id, estimate))
 
-    reserved.__doc__ = _budget.Budget.reserved.__doc__
     reserve = _run(_budget.Budget.reserve)
     settle = _run(_budget.Budget.settle)
     charge = _run(_budget.Budget.charge)
@@ -201,7 +175,6 @@ class Slot(SlotFace):
         finally:
             self._renewals.cancel()
 
-    release.__doc__ = _slots.Lease.release.__doc__
 
     async def __aenter__(self) -> "Slot":
         return self
@@ -232,8 +205,6 @@ class _PendingSlot(_Pending[Slot]):
 
 
 class Concurrency(LimiterFace[_slots.Concurrency]):
-    __doc__ = _slots.Concurrency.__doc__
-
     @_pending
     async def try_acquire(self, subject: str, on_lost: OnLost = None) -> Tuple[Optional[Slot], Decision]:
         lease, decision = await self._driver.drive(self._core.try_acquire(subject, on_lost))
@@ -245,8 +216,6 @@ class Concurrency(LimiterFace[_slots.Concurrency]):
     async def _acquire(self, subject: str, max_wait: Optional[timedelta], on_lost: OnLost) -> Slot:
         return Slot(self._driver, await self._driver.drive(self._core.acquire(subject, max_wait, on_lost)))
 
-    try_acquire.__doc__ = _slots.Concurrency.try_acquire.__doc__
-    acquire.__doc__ = _slots.Concurrency.acquire.__doc__
     peek = _run(_slots.Concurrency.peek)
     reset = _run(_slots.Concurrency.reset)
 
