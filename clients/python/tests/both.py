@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import redis.asyncio
 from redis.asyncio.retry import Retry as AsyncRetry
@@ -10,7 +11,7 @@ from redis.backoff import ExponentialBackoff
 from redis.exceptions import ConnectionError, TimeoutError
 from redis.retry import Retry
 
-from sluice_redis import Limits, aio
+from sluice_redis import Limits, SluiceError, aio
 
 VERSION = tuple(map(int, redis.__version__.split(".")[:2]))
 
@@ -94,3 +95,18 @@ class Awaited:
 
     def __exit__(self, *error):
         return self._both.call(self._inner.__aexit__, *error)
+
+
+def in_threads(count, call):
+    """What a call returns, or raises, in as many threads at once."""
+    barrier = threading.Barrier(count)
+
+    def work(_):
+        barrier.wait(20)
+        try:
+            return call()
+        except SluiceError as error:
+            return error
+
+    with ThreadPoolExecutor(count) as threads:
+        return list(threads.map(work, range(count)))

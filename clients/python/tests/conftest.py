@@ -1,11 +1,12 @@
 """Fixtures, and the row that a run of the suite prints."""
 
 import platform
+import subprocess
 
 import pytest
 import redis
 from both import Both
-from servers import Cluster, Proxy, Server
+from servers import ROOT, Cluster, Proxy, Server
 
 ROW = {}
 
@@ -65,3 +66,12 @@ def both(request):
     both = Both(request.param)
     yield both
     both.stop()
+
+
+@pytest.fixture(scope="session")
+def acl():
+    """The users that `sluice acl` makes, by the end of their names."""
+    command = ["go", "run", "./cmd/sluice", "acl"]
+    out = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout
+    lines = [line.split() for line in out.decode().splitlines() if line.startswith("ACL SETUSER")]
+    return {line[2].rsplit("-")[-1]: [">secret" if word.startswith("#") else word for word in line] for line in lines}
