@@ -114,7 +114,7 @@ def _sent(sends: Dict[int, Send]) -> Steps[Dict[int, Any]]:
         longest = max(group.values(), key=lambda send: send.clock.left())
         before = longest.clock.budget
         try:
-            if before <= 0:
+            if longest.clock.left() <= 0:
                 raise NotSent("no time is left")
             commands = tuple(words for send in group.values() for words in send.commands)
             replies = yield Send(node, commands, longest.timeout, longest.clock)

@@ -137,8 +137,10 @@ class Driver:
                     outcomes.append(error)
             clean = True
         except (exceptions.RedisError, OSError) as error:
-            lost = exceptions.TimeoutError(watched.why) if watched.why else error
-            lost.__cause__ = None if lost is error else error
+            lost: Exception = error
+            if watched.why:
+                lost = exceptions.TimeoutError(watched.why)
+                lost.__cause__ = error
             outcomes += [lost] * (len(op.commands) - len(outcomes))
         finally:
             watched.end = None
