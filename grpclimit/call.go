@@ -79,7 +79,7 @@ func (a *limitedCall) decide(parts admit.Part) error {
 // finish gives back what does not count by the result of the call, and returns that.
 func (a *limitedCall) finish(err error) error {
 	err = slotLost(a.call.ctx, err)
-	_ = a.Finish(context.WithoutCancel(a.call.ctx), int(codeOf(err))) // the loader's observer is told
+	_ = a.Finish(a.call.ctx, int(codeOf(err))) // the loader's observer is told
 	return err
 }
 

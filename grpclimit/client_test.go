@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -20,50 +19,6 @@ import (
 	"github.com/sluice-redis/sluice/grpclimit"
 	"github.com/sluice-redis/sluice/loader"
 )
-
-// granted notes by Redis's clock for when permits were granted.
-type granted struct {
-	mu   sync.Mutex
-	when []time.Time
-}
-
-func (g *granted) note(_ context.Context, e loader.Event) {
-	if d := e.Decision; d.Granted {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		g.when = append(g.when, d.Now.Add(d.Wait))
-	}
-}
-
-// Clients at the same time wait for the partner's quota: no window holds more calls than the limit, and all are made.
-func TestClientWaits(t *testing.T) {
-	const window, limit, n = 200 * time.Millisecond, 4, 12
-	var grants granted
-	limits, _ := newLimits(t, loader.Observe(loader.ObserverFunc(grants.note)))
-	partner := limits.ListLog("partner", loader.Limit{Permits: limit, Window: window})
-	s := &service{}
-	quota := checked(t, grpclimit.New(partner, grpclimit.KeyOf("acme")))
-	c := dialTCP(t, s, nil, clientWith(quota)...)
-	failed := make(chan error, n)
-	for i := range n {
-		go func() {
-			open := []openFunc{unary, output, input, duplex}[i%4]
-			failed <- open(c, within(t, 30*time.Second))
-		}()
-	}
-	for range n {
-		must(t, <-failed)
-	}
-	if got := s.calls.Load(); got != n || len(grants.when) != n {
-		t.Fatalf("%d calls, %d grants, want %d", got, len(grants.when), n)
-	}
-	slices.SortFunc(grants.when, time.Time.Compare)
-	for i := limit; i < n; i++ {
-		if between := grants.when[i].Sub(grants.when[i-limit]); between < window {
-			t.Errorf("grants %d and %d are %v apart", i-limit, i, between)
-		}
-	}
-}
 
 // A call whose deadline or MaxWait cannot be met ends at once and is not made.
 func TestClientDeadline(t *testing.T) {

@@ -2,15 +2,12 @@ package grpclimit_test
 
 import (
 	"net"
-	"path/filepath"
 	"testing"
 
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 
 	"github.com/sluice-redis/sluice/grpclimit"
-	"github.com/sluice-redis/sluice/loader"
 )
 
 // address is that of a listener of another kind than TCP.
@@ -78,36 +75,4 @@ func TestKeys(t *testing.T) {
 	if err := user.Check(); err != nil || none.IfEmpty(7).Check() == nil {
 		t.Error(err)
 	}
-}
-
-// Callers by a Unix socket have no address, so KeyByIP needs a choice for them.
-func TestServerUnixSocket(t *testing.T) {
-	limits, _ := newLimits(t)
-	for choice, want := range map[grpclimit.Empty][]codes.Code{
-		grpclimit.RefuseEmpty: {codes.Internal},
-		grpclimit.SkipEmpty:   {ok, ok},
-		grpclimit.ShareEmpty:  {ok, exhausted},
-	} {
-		api := limits.ListLog("api", loader.PerMinute(1))
-		limit := checked(t, grpclimit.New(api, grpclimit.KeyByIP().IfEmpty(choice)))
-		path := filepath.Join(t.TempDir(), "s")
-		listener, err := net.Listen("unix", path)
-		must(t, err)
-		serve(t, listener, &service{}, serverWith(limit))
-		c := client(t, "unix:"+path)
-		wantCodes(t, c, want...)
-	}
-}
-
-// A listener for IPv6 and IPv4 has IPv4 callers with mapped addresses. They are counted as IPv4.
-func TestServerMappedAddress(t *testing.T) {
-	limits, _ := newLimits(t)
-	api := limits.ListLog("api", loader.PerMinute(1))
-	listener, err := net.Listen("tcp", ":0")
-	must(t, err)
-	serve(t, listener, &service{}, serverWith(checked(t, grpclimit.New(api, grpclimit.KeyByIP()))))
-	_, port, err := net.SplitHostPort(listener.Addr().String())
-	must(t, err)
-	wantCodes(t, client(t, "127.0.0.1:"+port), ok, exhausted)
-	wantRemaining(t, api, "127.0.0.1", 0)
 }

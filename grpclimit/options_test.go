@@ -344,28 +344,3 @@ func (e *endless) RecvMsg(any) error {
 	e.received++
 	return nil
 }
-
-// What a cancelled call was charged is given back all the same.
-func TestServerCountIfCancelled(t *testing.T) {
-	limits, _ := newLimits(t)
-	api := limits.ListLog("api", loader.PerMinute(1))
-	notCancelled := grpclimit.CountIf(func(code codes.Code) bool { return code != codes.Canceled })
-	limit := checked(t, grpclimit.New(api, grpclimit.KeyOf("all"), notCancelled))
-	begun := make(chan bool)
-	c := dialMemory(t, &service{unary: func(ctx context.Context, _ *pb.SimpleRequest) error {
-		begun <- true
-		<-ctx.Done()
-		return ctx.Err()
-	}}, serverWith(limit))
-	ctx, cancel := context.WithCancel(within(t, 30*time.Second))
-	ended := make(chan error, 1)
-	go func() { ended <- unary(c, ctx) }()
-	<-begun
-	cancel()
-	<-ended
-	redistest.Await(t, "the permit", func() bool {
-		d, err := api.Peek(t.Context(), "all")
-		must(t, err)
-		return d.Remaining == 1
-	})
-}

@@ -75,30 +75,6 @@ func TestServerNever(t *testing.T) {
 	}
 }
 
-// Streams of all kinds are limited where they begin.
-func TestServerStreams(t *testing.T) {
-	limits, _ := newLimits(t)
-	limit := checked(t, grpclimit.New(limits.ListLog("api", loader.PerMinute(3)), grpclimit.KeyOf("all")))
-	s := &service{}
-	c := dialTCP(t, s, serverWith(limit))
-	for n, open := range []openFunc{output, input, duplex, output, input, duplex} {
-		want := ok
-		if n >= 3 {
-			want = exhausted
-		}
-		err := open(c, within(t, 30*time.Second))
-		if status.Code(err) != want {
-			t.Errorf("stream %d: %v, want %v", n+1, err, want)
-		}
-		if retry, quota := detailsOf(err); (retry != nil && quota != nil) != (want == exhausted) {
-			t.Errorf("stream %d: RetryInfo %v, QuotaFailure %v", n+1, retry, quota)
-		}
-	}
-	if got := s.calls.Load(); got != 3 {
-		t.Errorf("%d streams began, want 3", got)
-	}
-}
-
 // openFunc makes a call of one kind.
 type openFunc = func(pb.TestServiceClient, context.Context) error
 

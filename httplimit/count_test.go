@@ -1,7 +1,6 @@
 package httplimit_test
 
 import (
-	"context"
 	"io"
 	"log"
 	"net/http"
@@ -130,21 +129,4 @@ func TestPanicCounts(t *testing.T) {
 		get(h, ada)
 	}()
 	wantRemaining(t, limiter, "all", 1)
-}
-
-// What was charged is given back also if the client has left meanwhile.
-func TestCountIfClientLeaves(t *testing.T) {
-	_, limits := fake(t)
-	limiter := limits.ListLog("api", loader.PerMinute(1))
-	m := check(t, httplimit.New(limiter, httplimit.KeyOf("all"), failures))
-	r, leave := cancelable(t)
-	h := m.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { leave() }))
-	serve(h, r)
-	wantRemaining(t, limiter, "all", 1)
-}
-
-// cancelable is a request whose client can leave.
-func cancelable(t *testing.T) (r *http.Request, leave func()) {
-	ctx, leave := context.WithCancel(t.Context())
-	return httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil), leave
 }

@@ -3,6 +3,7 @@ package httplimit_test
 import (
 	"context"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -44,30 +45,19 @@ func TestDegraded(t *testing.T) {
 	}
 }
 
-// A client that left gets no body, and is not an error.
+// A client that left gets no body, and is not an error. A deadline of the request's context is not the client's doing.
 func TestCallerGone(t *testing.T) {
 	_, limits := fake(t)
-	var results []httplimit.Result
-	m := check(t, httplimit.New(limits.ListLog("api", loader.PerMinute(1)), httplimit.KeyByIP(), observed(&results)))
-	r, leave := cancelable(t)
-	leave()
-	if answer := serve(m.Handler(ok), r); answer.Code != 499 || answer.Body.Len() != 0 {
-		t.Errorf("%d, %s", answer.Code, answer.Body)
-	}
-	if r := results[0]; r.Outcome != httplimit.CallerGone || r.Err != nil {
-		t.Errorf("result %+v", r)
-	}
-}
-
-// A deadline of the request's context is not the client's doing.
-func TestDeadline(t *testing.T) {
-	_, limits := fake(t)
-	ctx, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
-	defer cancel()
-	m := check(t, httplimit.New(limits.ListLog("api", loader.PerMinute(1)), httplimit.KeyByIP()))
-	r, _ := cancelable(t)
-	if answer := serve(m.Handler(ok), r.WithContext(ctx)); answer.Code != 503 {
-		t.Errorf("%d, want 503", answer.Code)
+	for status, end := range map[int]time.Duration{499: time.Hour, 503: -time.Second} {
+		var results []httplimit.Result
+		m := check(t, httplimit.New(limits.ListLog("api", loader.PerMinute(1)), httplimit.KeyByIP(), observed(&results)))
+		ctx, leave := context.WithDeadline(t.Context(), time.Now().Add(end))
+		leave()
+		answer := serve(m.Handler(ok), httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil))
+		if r := results[0]; answer.Code != status || answer.Body.Len() != 0 || r.Outcome != httplimit.CallerGone ||
+			(r.Err != nil) != (status == 503) {
+			t.Errorf("%d, %s, result %+v", answer.Code, answer.Body, r)
+		}
 	}
 }
 

@@ -129,14 +129,6 @@ func FuzzSubject(f *testing.F) {
 	})
 }
 
-// Long values are counted apart.
-func TestLongValues(t *testing.T) {
-	a, b := strings.Repeat("x", 200)+"a", strings.Repeat("x", 200)+"b"
-	if httplimit.Subject(a) == httplimit.Subject(b) || httplimit.Subject(a) != httplimit.Subject(strings.Clone(a)) {
-		t.Error("the subjects of long values are not those of their contents")
-	}
-}
-
 // Each key finds its value in the request, and none where there is none.
 func TestKeys(t *testing.T) {
 	with := httptest.NewRequest(http.MethodGet, "/orders/17", nil)
@@ -216,21 +208,4 @@ func TestIfEmpty(t *testing.T) {
 		})
 	}
 	wantRemaining(t, limits.ListLog("share", loader.PerMinute(1)), "~", 0)
-}
-
-// IfEmpty makes a copy: the key itself keeps its choice.
-func TestIfEmptyCopies(t *testing.T) {
-	key := httplimit.KeyByHeader("X-User")
-	key.IfEmpty(httplimit.SkipEmpty)
-	if _, choice := key.Subject(httptest.NewRequest(http.MethodGet, "/", nil)); choice != httplimit.RefuseEmpty {
-		t.Errorf("choice %v, want RefuseEmpty", choice)
-	}
-}
-
-// The zero Key refuses: it must not let anyone by.
-func TestZeroKey(t *testing.T) {
-	subject, choice := httplimit.Key{}.Subject(httptest.NewRequest(http.MethodGet, "/", nil))
-	if subject != "" || choice != httplimit.RefuseEmpty {
-		t.Errorf("subject %q, choice %v", subject, choice)
-	}
 }

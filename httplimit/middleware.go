@@ -190,7 +190,7 @@ func finish(next http.Handler, w http.ResponseWriter, r *http.Request, q *admit.
 	next.ServeHTTP(written.wrap(w), r)
 	returned = true
 	if !written.hijacked {
-		_ = q.Finish(context.WithoutCancel(r.Context()), written.status) // the loader's observer is told
+		_ = q.Finish(r.Context(), written.status) // the loader's observer is told
 	}
 }
 

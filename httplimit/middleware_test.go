@@ -62,9 +62,7 @@ func TestAllOf(t *testing.T) {
 	if p := problemOf(t, answer); answer.Code != 429 || !cmp.Equal(p.Violated, []string{"address"}) {
 		t.Errorf("denied with %d, %+v", answer.Code, p)
 	}
-	if err := limits.Flush(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, limits.Flush(t.Context()))
 	wantStatus(t, h, bob, 200)
 	if p := problemOf(t, get(h, bob)); !cmp.Equal(p.Violated, []string{"everyone-1m"}) {
 		t.Errorf("denied by %q", p.Violated)
@@ -317,9 +315,7 @@ func TestReadme(t *testing.T) {
 	var texts [2]string
 	for i, file := range []string{"../README.md", "example_test.go"} {
 		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		texts[i] = string(text)
 	}
 	_, rest, _ := strings.Cut(texts[0], "    limits := loader.New(rdb)\n")

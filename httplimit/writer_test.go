@@ -66,9 +66,8 @@ func TestWriterFaces(t *testing.T) {
 			server.EnableHTTP2 = proto == 2
 			server.StartTLS()
 			defer server.Close()
-			if _, err := server.Client().Get(server.URL); err != nil {
-				t.Fatal(err)
-			}
+			_, err := server.Client().Get(server.URL)
+			must(t, err)
 			if strings.Join(got, " ") != strings.Join(want, " ") || len(want) < 4 {
 				t.Errorf("the wrapped writer is %v, want %v", got, want)
 			}

@@ -90,8 +90,7 @@ func decisionOf(r admission.Result) Decision {
 }
 
 // Finish says how a call that was granted has ended, as an HTTP status, and gives back what the `count` of a policy
-// does not charge. Without it everything stays charged. It does nothing for a denial. Give it context.WithoutCancel of
-// a request's context.
+// does not charge, also if ctx has ended. Without it everything stays charged. It does nothing for a denial.
 //
 // Cost: a round trip for each policy that gives back.
 func (d Decision) Finish(ctx context.Context, status int) error {

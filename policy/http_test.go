@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"mime/multipart"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -305,20 +304,6 @@ func TestMiddlewareWrongOption(t *testing.T) {
 		}
 		h := m.Handler(answer(200))
 		wantStatuses(t, "a wrong option", statuses(1, func() *http.Response { return get(h, "/", "192.0.2.7") }), 500)
-	}
-}
-
-// What the handler has made of the request is handed back: net/http removes the files of a form that it finds there.
-func TestMiddlewareHandsBackTheForm(t *testing.T) {
-	_, limits := fakeRedis(t)
-	policies := load(t, limits, "limits:\n  all: {by: request.ip, rates: 5/1m}\n")
-	h := policies.Middleware(nil).Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		r.MultipartForm = &multipart.Form{}
-	}))
-	r := httptest.NewRequest(http.MethodPost, "/", nil)
-	h.ServeHTTP(httptest.NewRecorder(), r)
-	if r.MultipartForm == nil {
-		t.Error("the form is not in the request that net/http has")
 	}
 }
 

@@ -22,9 +22,7 @@ func TestServerOverride(t *testing.T) {
 			file := "limits: {" + script + ": {by: 'ip(request.ip, 64)', script: " + script + ", rates: [3/10m" + second + "]"
 			path := writeFile(t, file+"}}")
 			policies, err := policy.Load(limits, path, policy.ReloadEvery(0))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			call := func(ip string, at time.Time, want string) {
 				t.Helper()
 				a := from(ip)
@@ -38,12 +36,8 @@ func TestServerOverride(t *testing.T) {
 				t.Helper()
 				src := fmt.Sprintf("%s, overrides: [{subject: '2001:db8:1:2::7', rates: [%s%s], until: %s}]}}", file, rates,
 					second, t0.Format(time.RFC3339))
-				if err := os.WriteFile(path, []byte(src), 0o600); err != nil {
-					t.Fatal(err)
-				}
-				if err := policies.Reload(); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.WriteFile(path, []byte(src), 0o600))
+				must(t, policies.Reload())
 			}
 			before := t0.Add(-time.Second)
 			call("2001:db8:1:2::1", before, "true 2")
@@ -73,9 +67,7 @@ func TestOverrideEnds(t *testing.T) {
 			{subject: ada, rates: [20/1m, 90/1h], until: `+time.Now().Add(time.Hour).Format(time.RFC3339)+`, reason: of 81}]}}`)
 		for _, want := range []string{"[{20 1m0s 0} {90 1h0m0s 0}] of 81", "[{3 1m0s 0}]"} {
 			matches, err := f.Match(policy.Attributes{Values: map[string]string{"user.key": "ada", "user.plan": "free"}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			got := fmt.Sprint(matches[0].Rates)
 			if o := matches[0].Override; o != nil {
 				got += " " + o.Reason
@@ -95,9 +87,7 @@ func TestOverrideKeepsState(t *testing.T) {
 	server.Close()
 	for n, overrides := range []string{"", "{subject: ada, rates: 5/1m, until: 2999-01-01T00:00:00Z}", ""} {
 		file := parse(t, "limits: {x: {by: user.key, rates: 3/1m, fail: local 1, overrides: ["+overrides+"]}}")
-		if err := policies.Replace(file); err != nil {
-			t.Fatal(err)
-		}
+		must(t, policies.Replace(file))
 		for _, subject := range []string{"ada", "bob"} {
 			if d := decide(t, policies, by("192.0.2.1", subject)); !d.Granted || d.Remaining != int64(2-n) {
 				t.Errorf("call %d of %s: %+v", n, subject, d)

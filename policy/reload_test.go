@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/sluice-redis/sluice/internal/proof/redistest"
+	"github.com/sluice-redis/sluice/loader"
 	"github.com/sluice-redis/sluice/policy"
 )
 
@@ -45,11 +46,16 @@ func (n *notes) take() string {
 	return text
 }
 
+func loadFile(t *testing.T, limits *loader.Loader, path string, opts ...policy.Option) *policy.Policies {
+	t.Helper()
+	policies, err := policy.Load(limits, path, opts...)
+	must(t, err)
+	return policies
+}
+
 func write(t *testing.T, path, src string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(src), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, []byte(src), 0o600))
 }
 
 // Each change is applied at the second look that finds it, and told once.
@@ -58,10 +64,7 @@ func TestReload(t *testing.T) {
 	path := writeFile(t, oneLimit)
 	synctest.Test(t, func(t *testing.T) {
 		log := &notes{}
-		policies, err := policy.Load(limits, path, policy.Logger(slog.New(slog.NewTextHandler(log, nil))))
-		if err != nil {
-			t.Fatal(err)
-		}
+		policies := loadFile(t, limits, path, policy.Logger(slog.New(slog.NewTextHandler(log, nil))))
 		defer policies.Close()
 		for _, c := range []struct {
 			what    string
@@ -102,10 +105,7 @@ func TestReloadHalfWritten(t *testing.T) {
 	path := writeFile(t, oneLimit)
 	synctest.Test(t, func(t *testing.T) {
 		log := &notes{}
-		policies, err := policy.Load(limits, path, policy.Logger(slog.New(slog.NewTextHandler(log, nil))))
-		if err != nil {
-			t.Fatal(err)
-		}
+		policies := loadFile(t, limits, path, policy.Logger(slog.New(slog.NewTextHandler(log, nil))))
 		defer policies.Close()
 		for n := range len(otherLimit) {
 			write(t, path, otherLimit[:n])
@@ -126,29 +126,16 @@ func TestReloadLink(t *testing.T) {
 	_, limits := fakeRedis(t)
 	dir := t.TempDir()
 	for name, src := range map[string]string{"..1": oneLimit, "..2": otherLimit} {
-		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Mkdir(filepath.Join(dir, name), 0o700))
 		write(t, filepath.Join(dir, name, "limits.yaml"), src)
 	}
 	data, path := filepath.Join(dir, "..data"), filepath.Join(dir, "limits.yaml")
-	if err := os.Symlink("..1", data); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink("..data/limits.yaml", path); err != nil {
-		t.Fatal(err)
-	}
-	policies, err := policy.Load(limits, path, policy.ReloadEvery(time.Millisecond))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Symlink("..1", data))
+	must(t, os.Symlink("..data/limits.yaml", path))
+	policies := loadFile(t, limits, path, policy.ReloadEvery(time.Millisecond))
 	defer policies.Close()
-	if err := os.Symlink("..2", data+"_tmp"); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(data+"_tmp", data); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Symlink("..2", data+"_tmp"))
+	must(t, os.Rename(data+"_tmp", data))
 	redistest.Await(t, "the other file", func() bool { return permitsOf(policies) == 7 })
 }
 
@@ -177,10 +164,7 @@ func TestComplaintPause(t *testing.T) {
 func TestReloadByHand(t *testing.T) {
 	_, limits := fakeRedis(t)
 	path := writeFile(t, oneLimit)
-	policies, err := policy.Load(limits, path, policy.ReloadEvery(0))
-	if err != nil {
-		t.Fatal(err)
-	}
+	policies := loadFile(t, limits, path, policy.ReloadEvery(0))
 	write(t, path, wrongLimit)
 	if err := policies.Reload(); err == nil || permitsOf(policies) != 5 {
 		t.Errorf("a wrong file: %v, %d permits", err, permitsOf(policies))
@@ -189,22 +173,15 @@ func TestReloadByHand(t *testing.T) {
 	if err := policies.Reload(); err != nil || permitsOf(policies) != 7 {
 		t.Errorf("a right file: %v, %d permits", err, permitsOf(policies))
 	}
-	if err := policies.Close(); err != nil {
-		t.Error(err)
-	}
-	if err := policies.Close(); err != nil {
-		t.Error(err)
-	}
+	must(t, policies.Close())
+	must(t, policies.Close())
 }
 
 // What was granted stays counted where name and script stay, in Redis and in the local limiters of this process.
 func TestReloadKeepsState(t *testing.T) {
 	server, limits := fakeRedis(t)
 	path := writeFile(t, "limits: {x: {by: request.ip, rates: 3/1m, fail: local 1}}")
-	policies, err := policy.Load(limits, path, policy.ReloadEvery(0))
-	if err != nil {
-		t.Fatal(err)
-	}
+	policies := loadFile(t, limits, path, policy.ReloadEvery(0))
 	wantRemaining := func(what string, want int64) {
 		t.Helper()
 		if d := decide(t, policies, from("192.0.2.1")); !d.Granted || d.Remaining != want {
@@ -214,9 +191,7 @@ func TestReloadKeepsState(t *testing.T) {
 	reload := func(src string) {
 		t.Helper()
 		write(t, path, src)
-		if err := policies.Reload(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, policies.Reload())
 	}
 	wantRemaining("first", 2)
 	reload("limits: {x: {by: request.ip, rates: 5/1m, fail: local 1}}")
@@ -238,11 +213,8 @@ func TestReloadUnderLoad(t *testing.T) {
 	const two = "limits: {x: {by: request.ip, rates: 50/1m}, y: {by: request.ip, rates: 60/1m}}"
 	const one = "# the same x\nlimits: {x: {by: request.ip, rates: 50/1m}}"
 	path := writeFile(t, one)
-	policies, err := policy.Load(limits, path, policy.ReloadEvery(time.Millisecond),
+	policies := loadFile(t, limits, path, policy.ReloadEvery(time.Millisecond),
 		policy.Logger(slog.New(slog.DiscardHandler)))
-	if err != nil {
-		t.Fatal(err)
-	}
 	defer policies.Close()
 	stop := make(chan struct{})
 	var writer, callers sync.WaitGroup
@@ -296,9 +268,7 @@ func TestNothingMade(t *testing.T) {
 	if _, err := policy.New(limits, nil); err == nil {
 		t.Error("New took no file")
 	}
-	if err := new(policy.Policies).Close(); err != nil {
-		t.Error(err)
-	}
+	must(t, new(policy.Policies).Close())
 }
 
 // All observers are told, in their order.
@@ -309,9 +279,8 @@ func TestObservers(t *testing.T) {
 		return policy.Observe(func(context.Context, policy.Decision, error) { logged = append(logged, name) })
 	}
 	policies := load(t, limits, oneLimit, named("first"), policy.Observe(nil), named("second"))
-	if _, err := policies.Decide(t.Context(), policy.Attributes{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := policies.Decide(t.Context(), policy.Attributes{})
+	must(t, err)
 	if want := []string{"first", "second"}; !slices.Equal(logged, want) {
 		t.Errorf("logged %q, want %q", logged, want)
 	}

@@ -83,9 +83,7 @@ func FuzzPrintable(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		wantPrintable(t, outcome{stdout: string(printable(text))}, text)
 		var out strings.Builder
-		if err := (screen{w: &out}).json(map[string]string{"text": text}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, (screen{w: &out}).json(map[string]string{"text": text}))
 		wantPrintable(t, outcome{stdout: out.String()}, text)
 		var back map[string]string
 		if err := json.Unmarshal([]byte(out.String()), &back); err != nil {

@@ -59,16 +59,13 @@ func TestBanOfOthers(t *testing.T) {
 	f := newFake(t)
 	api, refusals := f.perMinute("other", 2), f.ListLog("other-ban", loader.Limit{Permits: 1, Window: time.Hour})
 	d := checked(t, door{Charges: []charge{{Limiter: api, Key: all, Ban: refusals}}})
-	if _, err := refusals.Allow(t.Context(), "all"); err != nil {
-		t.Fatal(err)
-	}
+	_, err := refusals.Allow(t.Context(), "all")
+	must(t, err)
 	if r := ask(t, d); r.Outcome != admission.Denied || r.RetryAfter != time.Hour || deniedBy(t, r) != "other-ban" {
 		t.Errorf("%+v", r)
 	}
 	wantRemaining(t, f, api, 2)
-	if err := refusals.Reset(t.Context(), "all"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, refusals.Reset(t.Context(), "all"))
 	wantOutcome(t, ask(t, d), admission.Allowed) // the ban was lifted, and the next request knows
 }
 
@@ -78,9 +75,8 @@ func TestBanAlone(t *testing.T) {
 	hour := func(name string) loader.Limiter { return f.ListLog(name, loader.Limit{Permits: 1, Window: time.Hour}) }
 	banned, full, refusals := hour("banned"), f.perMinute("full", 1), hour("full-ban")
 	for _, limiter := range []loader.Limiter{banned, full} {
-		if _, err := limiter.Allow(t.Context(), "all"); err != nil {
-			t.Fatal(err)
-		}
+		_, err := limiter.Allow(t.Context(), "all")
+		must(t, err)
 	}
 	d := checked(t, door{Limits: f.Loader, Charges: []charge{
 		{Limiter: f.perMinute("free", 9), Key: all, Ban: banned}, {Limiter: full, Key: all, Ban: refusals}}})

@@ -68,9 +68,7 @@ func TestDelayCallerLeaves(t *testing.T) {
 	var q admit.Request
 	d.Decide(ctx, &q, "ada", both)
 	wantOutcome(t, q.Result, admission.CallerGone)
-	if err := f.Flush(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.Flush(t.Context()))
 	f.pass(40 * time.Second)
 	wantRemaining(t, f, api, 1)
 }

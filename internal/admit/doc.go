@@ -10,7 +10,7 @@
 //		return refusal(q.Result)
 //	}
 //	err := handler(q.Context())
-//	_ = q.Finish(context.WithoutCancel(ctx), statusOf(err))
+//	_ = q.Finish(ctx, statusOf(err))
 //
 // Read door.go, which finds the charges; request.go, the way of a request; together.go, several limiters at once; then
 // slot.go, budget.go and wait.go.

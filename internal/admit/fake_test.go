@@ -70,9 +70,7 @@ func newFake(t *testing.T, opts ...loader.Option) *fake {
 	})
 	t.Cleanup(func() { _ = rdb.Close() })
 	f.Loader = loader.New(rdb, opts...)
-	if err := f.Preload(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.Preload(t.Context()))
 	rdb.AddHook(f)
 	return f
 }
@@ -108,9 +106,7 @@ func checked(t *testing.T, d door) *door {
 	t.Helper()
 	d.Package, d.Read = "door", readCharge
 	d.Init()
-	if err := d.Check(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.Check())
 	return &d
 }
 
@@ -134,11 +130,16 @@ func wantRemaining(t *testing.T, f *fake, limiter interface {
 	Peek(context.Context, string) (loader.Decision, error)
 }, want int64) {
 	t.Helper()
-	if err := f.Flush(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.Flush(t.Context()))
 	d, err := limiter.Peek(t.Context(), "all")
 	if err != nil || d.Remaining != want {
 		t.Errorf("%d permits left, %v; want %d", d.Remaining, err, want)
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

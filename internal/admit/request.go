@@ -276,10 +276,10 @@ func (q *Request) collect() {
 	}
 }
 
-// Finish gives back the charges that do not count by the result of the request; ctx does not end with its caller. The
+// Finish gives back the charges that do not count by the result of the request, also if its caller has left. The
 // loader's observer is told of errors too.
 func (q *Request) Finish(ctx context.Context, outcome int) error {
-	return q.giveBack(ctx, func(c *Charge) bool { return c.CountIf != nil && !c.CountIf(outcome) })
+	return q.giveBack(context.WithoutCancel(ctx), func(c *Charge) bool { return c.CountIf != nil && !c.CountIf(outcome) })
 }
 
 // withdraw gives back all that a refused request was charged. A Report stays charged.

@@ -90,9 +90,7 @@ descriptors:
     descriptors:
       - {key: c, value: "x*", share_threshold: true, rate_limit: {unlimited: true}}
 `))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	first, second, third := f.Rules[0], f.Rules[1], f.Rules[2]
 	if first.Unit != envoyfile.Day || first.Requests != 7 || first.Name != "n" || first.Replaces[0] != "m" || !first.Shadow ||
 		first.Metadata["n"] != 3.0 || !second.Quota || second.Requests != 7 || !third.Unlimited {
@@ -119,9 +117,7 @@ descriptors:
 func TestFindsPatterns(t *testing.T) {
 	f, err := envoyfile.Parse("f", []byte(begin+"  - {key: a, value: '*', rate_limit: {unit: day, requests_per_unit: 1}}\n"+
 		"  - {key: a, value: 'x*', rate_limit: {unit: day, requests_per_unit: 2}}"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for value, want := range map[string]uint32{"x1": 1, "x*": 2} {
 		if got := f.Find([]envoyfile.Entry{{Key: "a", Value: value}}); got == nil || got.Requests != want {
 			t.Errorf("%s: %+v, want %d", value, got, want)
@@ -210,13 +206,9 @@ func TestConvert(t *testing.T) {
   - {key: n, rate_limit: {unlimited: true}}
   - {key: z, value_to_metric: true, rate_limit: {unit: day, requests_per_unit: 0}}
 `))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	text, err := envoyfile.Convert([]*envoyfile.File{f})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ours, err := policy.Parse("converted", text)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
@@ -259,9 +251,7 @@ func TestConvertMistakes(t *testing.T) {
 			"want another key at one level",
 	} {
 		f, err := envoyfile.Parse("f", []byte(begin+"  - "+descriptor))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if text, err := envoyfile.Convert([]*envoyfile.File{f}); text != nil || err == nil ||
 			strings.ReplaceAll(err.Error(), "a policy file cannot say ", "") != "f:"+want {
 			t.Errorf("%s:\ngot  %v\nwant %s\n%s", descriptor, err, want, text)
@@ -310,4 +300,11 @@ func FuzzParse(f *testing.F) {
 			t.Fatal(err)
 		}
 	})
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -68,19 +68,20 @@ func (service) FullDuplexCall(stream pb.TestService_FullDuplexCallServer) error 
 	return stream.Send(&pb.StreamingOutputCallResponse{})
 }
 
+// policiesOf loads the file.
+func policiesOf(t *testing.T, limits *loader.Loader, opts ...policy.Option) *policy.Policies {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "limits.yaml")
+	must(t, os.WriteFile(path, []byte(file), 0o600))
+	policies, err := policy.Load(limits, path, append(opts, policy.ReloadEvery(0))...)
+	must(t, err)
+	return policies
+}
+
 // A wrong option is found when the program starts.
 func TestCheck(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "limits.yaml")
-	if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	policies, err := policy.Load(newLoader(t), path, policy.ReloadEvery(0))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := policygrpc.New(policies, nil, grpclimit.PerMessage()).Check(); err != nil {
-		t.Error(err)
-	}
+	policies := policiesOf(t, newLoader(t))
+	must(t, policygrpc.New(policies, nil, grpclimit.PerMessage()).Check())
 	invalid := policygrpc.New(policies, nil, grpclimit.Cost(func(*grpclimit.Call) int64 { return 2 }))
 	if err := invalid.Check(); err == nil || !strings.Contains(err.Error(), "LimiterBy and Cost") {
 		t.Errorf("Cost: %v", err)
@@ -90,15 +91,7 @@ func TestCheck(t *testing.T) {
 // dial serves the file over a real connection.
 func dial(t *testing.T, limits *loader.Loader, opts ...policy.Option) pb.TestServiceClient {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "limits.yaml")
-	if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	policies, err := policy.Load(limits, path, append(opts, policy.ReloadEvery(0))...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	limit := policygrpc.New(policies, func(ctx context.Context) map[string]string {
+	limit := policygrpc.New(policiesOf(t, limits, opts...), func(ctx context.Context) map[string]string {
 		return map[string]string{"user.key": strings.Join(metadata.ValueFromIncomingContext(ctx, "x-key"), ""),
 			"user.plan": "free"}
 	})
@@ -106,15 +99,11 @@ func dial(t *testing.T, limits *loader.Loader, opts ...policy.Option) pb.TestSer
 		grpc.ChainStreamInterceptor(limit.StreamServer))
 	pb.RegisterTestServiceServer(server, service{})
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(server.Stop)
 	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	return pb.NewTestServiceClient(conn)
 }
@@ -187,9 +176,7 @@ func TestCalls(t *testing.T) {
 		}
 		got = nil
 		mu.Unlock()
-		if err := limits.Flush(context.Background()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, limits.Flush(context.Background()))
 	}
 }
 
@@ -218,5 +205,12 @@ func TestNobodyMadeIt(t *testing.T) {
 	}
 	if zero.Check() == nil {
 		t.Error("Check finds nothing wrong")
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }
