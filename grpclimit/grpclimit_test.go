@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -181,14 +180,7 @@ func client(t *testing.T, target string, options ...grpc.DialOption) pb.TestServ
 func newLimits(t *testing.T, options ...loader.Option) (*loader.Loader, *redistest.Server) {
 	t.Helper()
 	server := redistest.Start(t)
-	return loader.New(clientOf(t, server.Addr), options...), server
-}
-
-func clientOf(t *testing.T, addr string) *redis.Client {
-	t.Helper()
-	rdb := redis.NewClient(&redis.Options{Addr: addr, DialerRetries: 1})
-	t.Cleanup(func() { must(t, rdb.Close()) })
-	return rdb
+	return loader.New(server.Client(t), options...), server
 }
 
 func checked(t *testing.T, limit *grpclimit.Interceptor) *grpclimit.Interceptor {

@@ -277,7 +277,7 @@ func TestServerSkipAndCost(t *testing.T) {
 
 // What is wrong is found at start, and refuses every call.
 func TestCheck(t *testing.T) {
-	limits := loader.New(clientOf(t, "127.0.0.1:1"))
+	limits := loader.New(redistest.Client(t, "127.0.0.1:1"))
 	api, all := limits.ListLog("api", loader.PerMinute(2)), grpclimit.KeyOf("all")
 	failed := grpclimit.CountIf(func(codes.Code) bool { return true })
 	for want, limit := range map[string]*grpclimit.Interceptor{

@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
-	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/sluice-redis/sluice/httplimit"
 	"github.com/sluice-redis/sluice/internal/proof/redistest"
@@ -19,27 +17,18 @@ import (
 // second0 is the time at which the clocks of fakes start.
 var second0 = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 
-func clientOf(tb testing.TB, addr string) *redis.Client {
-	rdb := redis.NewClient(&redis.Options{
-		Addr: addr, DisableIdentity: true, DialerRetries: 1,
-		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
-	})
-	tb.Cleanup(func() { _ = rdb.Close() })
-	return rdb
-}
-
 // fake is a miniredis whose clock stands still until it is set, and a loader on it.
 func fake(tb testing.TB, opts ...loader.Option) (*miniredis.Miniredis, *loader.Loader) {
 	m := miniredis.RunT(tb)
 	m.ClockTTL(true)
 	m.SetTime(second0)
-	return m, loader.New(clientOf(tb, m.Addr()), opts...)
+	return m, loader.New(redistest.DialOnce(tb, m.Addr()), opts...)
 }
 
 // real is a loader on a new Redis server.
 func real(tb testing.TB, opts ...loader.Option) (*redistest.Server, *loader.Loader) {
 	server := redistest.Start(tb)
-	return server, loader.New(clientOf(tb, server.Addr), opts...)
+	return server, loader.New(server.Client(tb), opts...)
 }
 
 // ok is a handler that answers 200.

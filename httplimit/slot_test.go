@@ -227,7 +227,7 @@ func TestServerHijackedSlotIsRenewed(t *testing.T) {
 	if err != nil || conn == nil {
 		t.Fatal(err)
 	}
-	rdb := clientOf(t, redis.Addr)
+	rdb := redis.Client(t)
 	leaseEnds := func() float64 {
 		leases := rdb.ZRangeWithScores(t.Context(), key, 0, -1).Val()
 		if len(leases) != 1 {

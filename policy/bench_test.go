@@ -27,7 +27,7 @@ limits:
 //
 //	go test ./policy -run '^$' -bench Decide -benchmem -count 5
 func BenchmarkDecide(b *testing.B) {
-	limits := loader.New(client(b, redistest.Start(b).Addr))
+	limits := loader.New(redistest.Start(b).Client(b))
 	ctx := context.Background()
 	b.Run("by hand", func(b *testing.B) {
 		limiter := limits.ListLog("plain", loader.PerMinute(1_000_000))

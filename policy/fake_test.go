@@ -10,9 +10,8 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
-	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/maintnotifications"
 
+	"github.com/sluice-redis/sluice/internal/proof/redistest"
 	"github.com/sluice-redis/sluice/loader"
 	"github.com/sluice-redis/sluice/policy"
 )
@@ -24,16 +23,7 @@ func fakeRedis(t testing.TB) (*miniredis.Miniredis, *loader.Loader) {
 	t.Helper()
 	server := miniredis.RunT(t)
 	server.SetTime(t0)
-	return server, loader.New(client(t, server.Addr()), loader.Timeout(10*time.Second)) // this machine may be busy
-}
-
-func client(t testing.TB, addr string) *redis.Client {
-	rdb := redis.NewClient(&redis.Options{
-		Addr: addr, DialerRetries: 1, DisableIdentity: true, ContextTimeoutEnabled: true,
-		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
-	})
-	t.Cleanup(func() { _ = rdb.Close() })
-	return rdb
+	return server, loader.New(redistest.DialOnce(t, server.Addr()), loader.Timeout(10*time.Second)) // this machine may be busy
 }
 
 // writeFile writes a policy file of its own.

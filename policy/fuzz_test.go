@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/sluice-redis/sluice/internal/proof/redistest"
 	"github.com/sluice-redis/sluice/loader"
 	"github.com/sluice-redis/sluice/policy"
 )
@@ -37,7 +38,7 @@ func FuzzParse(f *testing.F) {
 		}
 		f.Add(string(src))
 	}
-	limits := loader.New(client(f, "localhost:1"))
+	limits := loader.New(redistest.Client(f, "localhost:1"))
 	f.Fuzz(func(t *testing.T, src string) {
 		file, err := policy.Parse("f.yaml", []byte(src))
 		_, again := policy.Parse("f.yaml", []byte(src))

@@ -16,7 +16,7 @@ import (
 // An override changes what one subject may do until its end, with every script, and what it was granted counts before,
 // during and after.
 func TestServerOverride(t *testing.T) {
-	limits := loader.New(client(t, redistest.Start(t).Addr))
+	limits := loader.New(redistest.Start(t).Client(t))
 	for script, second := range map[string]string{"list_log": "", "zset_log": "", "gcra": "", "slice_ring": ", 12/1h"} {
 		t.Run(script, func(t *testing.T) {
 			file := "limits: {" + script + ": {by: 'ip(request.ip, 64)', script: " + script + ", rates: [3/10m" + second + "]"

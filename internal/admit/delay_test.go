@@ -8,18 +8,17 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
-	"github.com/redis/go-redis/v9"
 
 	"github.com/sluice-redis/sluice/admission"
 	"github.com/sluice-redis/sluice/internal/admit"
+	"github.com/sluice-redis/sluice/internal/proof/redistest"
 	"github.com/sluice-redis/sluice/loader"
 )
 
 // Requests are held until their permits come: booked one after the other, or asked again. What would take longer than
 // the delay is refused.
 func TestDelay(t *testing.T) {
-	rdb := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()}) // its clock goes on
-	t.Cleanup(func() { _ = rdb.Close() })
+	rdb := redistest.Client(t, miniredis.RunT(t).Addr()) // its clock goes on
 	limits := loader.New(rdb, loader.Timeout(10*time.Second))
 	rate := loader.Limit{Permits: 1, Window: 300 * time.Millisecond}
 	for name, limiters := range map[string][]loader.Limiter{

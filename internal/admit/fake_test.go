@@ -8,10 +8,10 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/sluice-redis/sluice/admission"
 	"github.com/sluice-redis/sluice/internal/admit"
+	"github.com/sluice-redis/sluice/internal/proof/redistest"
 	"github.com/sluice-redis/sluice/loader"
 )
 
@@ -64,11 +64,7 @@ func newFake(t *testing.T, opts ...loader.Option) *fake {
 	f.whenDecided(func() {})
 	f.ClockTTL(true)
 	f.SetTime(f.now)
-	rdb := redis.NewClient(&redis.Options{
-		Addr: f.Addr(), DisableIdentity: true, DialerRetries: 1,
-		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
-	})
-	t.Cleanup(func() { _ = rdb.Close() })
+	rdb := redistest.DialOnce(t, f.Addr())
 	f.Loader = loader.New(rdb, opts...)
 	must(t, f.Preload(t.Context()))
 	rdb.AddHook(f)

@@ -14,7 +14,6 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/google/go-cmp/cmp"
-	"github.com/redis/go-redis/v9"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -24,6 +23,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/sluice-redis/sluice/grpclimit"
+	"github.com/sluice-redis/sluice/internal/proof/redistest"
 	"github.com/sluice-redis/sluice/loader"
 	"github.com/sluice-redis/sluice/policy"
 	"github.com/sluice-redis/sluice/policy/policygrpc"
@@ -109,9 +109,7 @@ func dial(t *testing.T, limits *loader.Loader, opts ...policy.Option) pb.TestSer
 }
 
 func newLoader(t *testing.T) *loader.Loader {
-	rdb := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
-	t.Cleanup(func() { _ = rdb.Close() })
-	return loader.New(rdb, loader.Timeout(10*time.Second)) // this machine may be busy
+	return loader.New(redistest.Client(t, miniredis.RunT(t).Addr()), loader.Timeout(10*time.Second)) // this machine may be busy
 }
 
 // unary and stream are calls with metadata "name=value ..".

@@ -78,3 +78,13 @@ func Client(tb testing.TB, addr string) *redis.Client {
 	tb.Cleanup(func() { _ = client.Close() })
 	return client
 }
+
+// DialOnce returns a Client that finds out at once that nobody listens: for servers that a test closes.
+func DialOnce(tb testing.TB, addr string) *redis.Client {
+	tb.Helper()
+	options := *Client(tb, addr).Options()
+	options.DialerRetries = 1
+	client := redis.NewClient(&options)
+	tb.Cleanup(func() { _ = client.Close() })
+	return client
+}
