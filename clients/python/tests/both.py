@@ -1,8 +1,10 @@
 """The limiters for threads and for asyncio behind one face, so that one test is for both."""
 
 import asyncio
+import functools
 import inspect
 import threading
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 
 import redis.asyncio
@@ -110,3 +112,15 @@ def in_threads(count, call):
 
     with ThreadPoolExecutor(count) as threads:
         return list(threads.map(work, range(count)))
+
+
+def run(work):
+    """Runs what is asynchronous, with errors for what is left behind."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        return asyncio.run(asyncio.wait_for(work, 50))
+
+
+def in_a_loop(test):
+    """An asynchronous test."""
+    return functools.wraps(test)(lambda *args, **kwargs: run(test(*args, **kwargs)))

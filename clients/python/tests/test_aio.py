@@ -9,6 +9,7 @@ from datetime import timedelta
 
 import pytest
 import redis.asyncio
+from both import in_a_loop, run
 
 from sluice_redis import Limit, UnavailableError, _manifest
 from sluice_redis._connect import Gate, Pool
@@ -27,52 +28,39 @@ async def made(port):
     return Limits(client_of(port))
 
 
-def run(work):
-    """Runs a test, with errors for what is left behind."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", RuntimeWarning)
-        return asyncio.run(asyncio.wait_for(work, 50))
-
-
-def test_answers_are_awaited():
+@in_a_loop
+async def test_answers_are_awaited():
     """Without await there is no answer, though a coroutine would be as good as a grant."""
-
-    async def work():
-        limits = Limits(client_of(1))
-        render, zset = limits.concurrency("render", 3, MINUTE), limits.zset_log("zset", 3, MINUTE)
-        for call in [zset.allow, zset.reserve, limits.gcra("rate", 3, MINUTE).allow, render.try_acquire]:
-            with pytest.raises(TypeError, match="await"):
-                bool(call("ada"))
-            with pytest.raises(UnavailableError):
-                await asyncio.create_task(call("ada"))
-        pending = zset.allow("ada")
-        with pytest.raises(AttributeError, match="there is no answer yet: await it first"):
-            pending.granted
-        assert not hasattr(pending, "granted") and asyncio.iscoroutine(pending)
+    limits = Limits(client_of(1))
+    render, zset = limits.concurrency("render", 3, MINUTE), limits.zset_log("zset", 3, MINUTE)
+    for call in [zset.allow, zset.reserve, limits.gcra("rate", 3, MINUTE).allow, render.try_acquire]:
+        with pytest.raises(TypeError, match="await"):
+            bool(call("ada"))
         with pytest.raises(UnavailableError):
-            await pending
-
-    run(work())
+            await asyncio.create_task(call("ada"))
+    pending = zset.allow("ada")
+    with pytest.raises(AttributeError, match="there is no answer yet: await it first"):
+        pending.granted
+    assert not hasattr(pending, "granted") and asyncio.iscoroutine(pending)
+    with pytest.raises(UnavailableError):
+        await pending
 
 
 @pytest.mark.parametrize("timeout, blocked, cancels", [(0.3, 3.6, False), (0.3, 2.3, True)])
-def test_blocked_event_loop(server, timeout, blocked, cancels):
+@in_a_loop
+async def test_blocked_event_loop(server, timeout, blocked, cancels):
     """Redis is healthy: that the loop does not get to read its replies says nothing about it."""
-
-    async def work():
-        limits = Limits(client_of(server.port), timeout=timeout * SECOND, on_failure="open")
-        codes = limits.list_log("codes", 5, MINUTE)
-        tasks = [asyncio.ensure_future(codes.allow("ada")) for _ in range(500)]
-        for _ in "ab":
-            await asyncio.sleep(0)  # they are about to connect
-        if cancels:
-            tasks.pop(0).cancel()
-        time.sleep(blocked)
-        decisions = await asyncio.gather(*tasks)
-        assert sum(d.granted for d in decisions) <= 5 and not any(d.degraded for d in decisions)
-        await limits.close()
-
-    run(work())
+    limits = Limits(client_of(server.port), timeout=timeout * SECOND, on_failure="open")
+    codes = limits.list_log("codes", 5, MINUTE)
+    tasks = [asyncio.ensure_future(codes.allow("ada")) for _ in range(500)]
+    for _ in "ab":
+        await asyncio.sleep(0)  # they are about to connect
+    if cancels:
+        tasks.pop(0).cancel()
+    time.sleep(blocked)
+    decisions = await asyncio.gather(*tasks)
+    assert sum(d.granted for d in decisions) <= 5 and not any(d.degraded for d in decisions)
+    await limits.close()
 
 
 def test_time_to_connect_does_not_count(proxy, server):
@@ -103,28 +91,25 @@ def test_time_to_connect_does_not_count(proxy, server):
     run(work())
 
 
-def test_cancelled_task_leaves_no_reply_behind(proxy, row):
+@in_a_loop
+async def test_cancelled_task_leaves_no_reply_behind(proxy, row):
     """The reply to a cancelled call is never read by another one."""
-
-    async def work():
-        codes = Limits(client_of(proxy.port)).list_log("codes", 9, MINUTE)
-        await codes.allow_n("bob", 5)
-        for _ in range(3):
-            proxy.mode = "hold"
-            proxy.held.clear()
-            eaten = proxy.eaten
-            task = asyncio.ensure_future(codes.peek("bob"))
-            while proxy.eaten == eaten:
-                await asyncio.sleep(0.01)
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-            others = asyncio.gather(*(codes.peek(f"other-{i}") for i in range(5)))
-            proxy.release()
-            assert [d.remaining for d in await others] == [9] * 5
-        row["traps"].append("a cancelled task leaves a reply")
-
-    run(work())
+    codes = Limits(client_of(proxy.port)).list_log("codes", 9, MINUTE)
+    await codes.allow_n("bob", 5)
+    for _ in range(3):
+        proxy.mode = "hold"
+        proxy.held.clear()
+        eaten = proxy.eaten
+        task = asyncio.ensure_future(codes.peek("bob"))
+        while proxy.eaten == eaten:
+            await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        others = asyncio.gather(*(codes.peek(f"other-{i}") for i in range(5)))
+        proxy.release()
+        assert [d.remaining for d in await others] == [9] * 5
+    row["traps"].append("a cancelled task leaves a reply")
 
 
 class Recorder:
@@ -152,65 +137,56 @@ class Recorder:
         self.done.append("disconnect")
 
 
-def test_connection_with_a_reply_to_come_is_closed(server):
+@in_a_loop
+async def test_connection_with_a_reply_to_come_is_closed(server):
     """Whether redis-py closes it by itself (some versions do not) or not."""
+    limits = Limits(client_of(server.port))
+    loop, recorder = asyncio.get_running_loop(), Recorder()
+    gate = Gate(limits._driver.own, loop.create_future)
+    limits._driver.pools[loop, None, 1.0] = Pool(recorder, gate, [])
+    task = asyncio.ensure_future(limits.list_log("codes", 3, MINUTE).allow("ada"))
+    await recorder.sending.wait()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    while len(recorder.done) < 2:
+        await asyncio.sleep(0)
+    assert recorder.done == ["connect", "disconnect"]
 
-    async def work():
-        limits = Limits(client_of(server.port))
-        loop, recorder = asyncio.get_running_loop(), Recorder()
-        gate = Gate(limits._driver.own, loop.create_future)
-        limits._driver.pools[loop, None, 1.0] = Pool(recorder, gate, [])
-        task = asyncio.ensure_future(limits.list_log("codes", 3, MINUTE).allow("ada"))
-        await recorder.sending.wait()
+
+@in_a_loop
+async def test_cancelled_while_connecting(proxy, server):
+    """The reply to the password of a cancelled call is not taken for one to a command."""
+    server.client.execute_command("ACL SETUSER web on >secret ~* +@all")
+    codes = Limits(client_of(proxy.port, username="web", password="secret")).list_log("codes", 9, MINUTE)
+    proxy.trigger, proxy.mode = b"AUTH", "hold"
+    task = asyncio.ensure_future(codes.peek("ada"))
+    while not proxy.eaten:
+        await asyncio.sleep(0.01)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    seen = proxy.requests
+    others = [asyncio.ensure_future(codes.allow(f"other-{i}")) for i in range(3)]
+    while proxy.requests == seen:
+        await asyncio.sleep(0.01)
+    proxy.release()
+    assert [(await other).remaining for other in others] == [8] * 3
+
+
+@in_a_loop
+async def test_cancelled_at_any_moment(server):
+    """Wherever it is interrupted, those that come after get their own answers, and the pool loses no connection."""
+    limits = Limits(client_of(server.port, max_connections=4))
+    codes = limits.list_log("codes", 1000, MINUTE)
+    await codes.allow("x")
+    for i in range(120):
+        task = asyncio.ensure_future(codes.allow_n("busy", 7))
+        for _ in range(i % 12):
+            await asyncio.sleep(0)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-        while len(recorder.done) < 2:
-            await asyncio.sleep(0)
-        assert recorder.done == ["connect", "disconnect"]
-
-    run(work())
-
-
-def test_cancelled_while_connecting(proxy, server):
-    """The reply to the password of a cancelled call is not taken for one to a command."""
-
-    async def work():
-        server.client.execute_command("ACL SETUSER web on >secret ~* +@all")
-        codes = Limits(client_of(proxy.port, username="web", password="secret")).list_log("codes", 9, MINUTE)
-        proxy.trigger, proxy.mode = b"AUTH", "hold"
-        task = asyncio.ensure_future(codes.peek("ada"))
-        while not proxy.eaten:
-            await asyncio.sleep(0.01)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        seen = proxy.requests
-        others = [asyncio.ensure_future(codes.allow(f"other-{i}")) for i in range(3)]
-        while proxy.requests == seen:
-            await asyncio.sleep(0.01)
-        proxy.release()
-        assert [(await other).remaining for other in others] == [8] * 3
-
-    run(work())
-
-
-def test_cancelled_at_any_moment(server):
-    """Wherever it is interrupted, those that come after get their own answers, and the pool loses no connection."""
-
-    async def work():
-        limits = Limits(client_of(server.port, max_connections=4))
-        codes = limits.list_log("codes", 1000, MINUTE)
-        await codes.allow("x")
-        for i in range(120):
-            task = asyncio.ensure_future(codes.allow_n("busy", 7))
-            for _ in range(i % 12):
-                await asyncio.sleep(0)
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-            assert (await codes.peek(f"idle-{i}")).remaining == 1000
-        await limits.close()
-
-    run(work())
+        assert (await codes.peek(f"idle-{i}")).remaining == 1000
+    await limits.close()
 
 
 class Deaf(Recorder):
@@ -250,28 +226,25 @@ def test_cancelled_call_that_goes_on(caplog, error):
     assert "NotSent" not in caplog.text
 
 
-def test_cancellation_is_never_lost(server):
+@in_a_loop
+async def test_cancellation_is_never_lost(server):
     """Also where a reply comes at the same moment: a task that goes on would ask for ever."""
+    limits = Limits(client_of(server.port))
+    codes = limits.list_log("codes", 1000, MINUTE)
 
-    async def work():
-        limits = Limits(client_of(server.port))
-        codes = limits.list_log("codes", 1000, MINUTE)
+    async def ask():
+        while True:
+            await codes.peek("busy")
 
-        async def ask():
-            while True:
-                await codes.peek("busy")
-
-        await codes.peek("x")
-        for i in range(300):
-            task = asyncio.ensure_future(ask())
-            for _ in range(i % 60):
-                await asyncio.sleep(0)
-            task.cancel()
-            await asyncio.wait({task}, timeout=5)
-            assert task.cancelled()
-        await limits.close()
-
-    run(work())
+    await codes.peek("x")
+    for i in range(300):
+        task = asyncio.ensure_future(ask())
+        for _ in range(i % 60):
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait({task}, timeout=5)
+        assert task.cancelled()
+    await limits.close()
 
 
 def test_what_a_streamed_response_took_is_settled(server):
@@ -300,17 +273,14 @@ def test_what_a_streamed_response_took_is_settled(server):
     run(work())
 
 
-def test_closed_connection_is_noticed_by_a_busy_loop(server):
+@in_a_loop
+async def test_closed_connection_is_noticed_by_a_busy_loop(server):
     """Nothing is sent over a connection that the server has closed, although the loop did not get to read that."""
-
-    async def work():
-        codes = Limits(client_of(server.port)).list_log("codes", 3, MINUTE)
-        await codes.allow("ada")
-        server.client.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
-        time.sleep(0.1)
-        assert (await codes.allow("ada")).remaining == 1
-
-    run(work())
+    codes = Limits(client_of(server.port)).list_log("codes", 3, MINUTE)
+    await codes.allow("ada")
+    server.client.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+    time.sleep(0.1)
+    assert (await codes.allow("ada")).remaining == 1
 
 
 def test_second_event_loop(server):
@@ -339,36 +309,32 @@ def test_closed_event_loops_leave_nothing(server):
     assert len(limits._driver.pools) == 1
 
 
-def test_cancelled_wait_gives_back(server):
-    async def work():
-        limits = Limits(client_of(server.port))
-        codes = limits.list_log("codes", 1, MINUTE)
-        await codes.allow("ada")
-        task = asyncio.ensure_future(codes.wait("ada"))
-        while server.client.llen("sluice:codes:{ada}:ll1") < 2:
-            await asyncio.sleep(0.01)
-        await asyncio.sleep(0)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        while server.client.llen("sluice:codes:{ada}:ll1") > 1:
-            await asyncio.sleep(0.01)
-
-    run(work())
+@in_a_loop
+async def test_cancelled_wait_gives_back(server):
+    limits = Limits(client_of(server.port))
+    codes = limits.list_log("codes", 1, MINUTE)
+    await codes.allow("ada")
+    task = asyncio.ensure_future(codes.wait("ada"))
+    while server.client.llen("sluice:codes:{ada}:ll1") < 2:
+        await asyncio.sleep(0.01)
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    while server.client.llen("sluice:codes:{ada}:ll1") > 1:
+        await asyncio.sleep(0.01)
 
 
-def test_cancelled_acquire_leaves_no_slot(proxy, server):
-    async def work():
-        render = Limits(client_of(proxy.port)).concurrency("render", 1, MINUTE)
-        await render.peek("acme")
-        proxy.mode = "hold"
-        task = asyncio.ensure_future(render.acquire("acme"))
-        while not proxy.eaten:
-            await asyncio.sleep(0.01)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        while server.client.zcard("sluice:render:{acme}:cc1"):
-            await asyncio.sleep(0.01)
-
-    run(work())
+@in_a_loop
+async def test_cancelled_acquire_leaves_no_slot(proxy, server):
+    render = Limits(client_of(proxy.port)).concurrency("render", 1, MINUTE)
+    await render.peek("acme")
+    proxy.mode = "hold"
+    task = asyncio.ensure_future(render.acquire("acme"))
+    while not proxy.eaten:
+        await asyncio.sleep(0.01)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    while server.client.zcard("sluice:render:{acme}:cc1"):
+        await asyncio.sleep(0.01)

@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 import redis
 import redis.asyncio
+from both import in_a_loop
 from test_http import HOUR, MINUTE, ask, get, hello, hello_async, serve  # noqa: F401
 
 from sluice_redis import ArgumentError, Limit, Limits, aio
@@ -166,70 +167,62 @@ def test_wait_too_long(serve):
     assert [get(port)[0], get(port)[0]] == [200, 429]
 
 
-def test_who_leaves_gives_back(server):
+@in_a_loop
+async def test_who_leaves_gives_back(server):
     """And at most max_delayed requests are held."""
+    limits = aio.Limits(redis.asyncio.Redis(port=server.port))
+    limiter, events, sent = limits.list_log("w", 1, MINUTE), asyncio.Queue(), []
+    app = ASGI(hello_async, limiter, key=lambda request: "ada", max_wait=HOUR, max_delayed=1)
 
-    async def work():
-        limits = aio.Limits(redis.asyncio.Redis(port=server.port))
-        limiter, events, sent = limits.list_log("w", 1, MINUTE), asyncio.Queue(), []
-        app = ASGI(hello_async, limiter, key=lambda request: "ada", max_wait=HOUR, max_delayed=1)
+    async def send(message):
+        sent.append(message.get("status"))
 
-        async def send(message):
-            sent.append(message.get("status"))
-
-        call = lambda receive: app({"type": "http", "headers": [], "path": "/"}, receive, send)
-        await call(asyncio.Queue().get)
-        held = asyncio.ensure_future(call(events.get))
-        while (await limiter.peek("ada")).reset_after <= MINUTE:
-            await asyncio.sleep(0.01)
-        await call(asyncio.Queue().get)
-        assert sent == [200, None, 429, None] and not held.done()
-        events.put_nowait({"type": "http.request"})
-        events.put_nowait({"type": "http.disconnect"})
-        await held
-        assert await limits.flush() and (await limiter.peek("ada")).reset_after <= MINUTE and sent[4:] == []
-        await limits.close()
-
-    asyncio.run(work())
+    call = lambda receive: app({"type": "http", "headers": [], "path": "/"}, receive, send)
+    await call(asyncio.Queue().get)
+    held = asyncio.ensure_future(call(events.get))
+    while (await limiter.peek("ada")).reset_after <= MINUTE:
+        await asyncio.sleep(0.01)
+    await call(asyncio.Queue().get)
+    assert sent == [200, None, 429, None] and not held.done()
+    events.put_nowait({"type": "http.request"})
+    events.put_nowait({"type": "http.disconnect"})
+    await held
+    assert await limits.flush() and (await limiter.peek("ada")).reset_after <= MINUTE and sent[4:] == []
+    await limits.close()
 
 
-def test_body_of_a_held_request(server):
+@in_a_loop
+async def test_body_of_a_held_request(server):
     """The application reads what the middleware has read before."""
+    limits, parts = aio.Limits(redis.asyncio.Redis(port=server.port)), [b"a", b"b", b"c"]
+    read = []
 
-    async def work():
-        limits, parts = aio.Limits(redis.asyncio.Redis(port=server.port)), [b"a", b"b", b"c"]
-        read = []
+    async def receive():
+        part = parts.pop(0)
+        return {"type": "http.request", "body": part, "more_body": bool(parts)}
 
-        async def receive():
-            part = parts.pop(0)
-            return {"type": "http.request", "body": part, "more_body": bool(parts)}
+    async def app(scope, receive, send):
+        while not read or read[-1]["more_body"]:
+            read.append(await receive())
 
-        async def app(scope, receive, send):
-            while not read or read[-1]["more_body"]:
-                read.append(await receive())
-
-        scope = {"type": "http", "headers": [], "path": "/", "client": ("192.0.2.1", 1)}
-        await ASGI(app, limits.list_log("w", 1, MINUTE), max_wait=MINUTE)(scope, receive, None)
-        assert [message["body"] for message in read] == [b"a", b"b", b"c"]
-        await limits.close()
-
-    asyncio.run(work())
+    scope = {"type": "http", "headers": [], "path": "/", "client": ("192.0.2.1", 1)}
+    await ASGI(app, limits.list_log("w", 1, MINUTE), max_wait=MINUTE)(scope, receive, None)
+    assert [message["body"] for message in read] == [b"a", b"b", b"c"]
+    await limits.close()
 
 
-def test_async_charges(server):
-    async def work():
-        limits, sent = aio.Limits(redis.asyncio.Redis(port=server.port)), []
+@in_a_loop
+async def test_async_charges(server):
+    limits, sent = aio.Limits(redis.asyncio.Redis(port=server.port)), []
 
-        async def charges(request):
-            await asyncio.sleep(0)
-            return [(limits.list_log("w", 1, MINUTE), "ada")]
+    async def charges(request):
+        await asyncio.sleep(0)
+        return [(limits.list_log("w", 1, MINUTE), "ada")]
 
-        async def send(message):
-            sent.append(message.get("status"))
+    async def send(message):
+        sent.append(message.get("status"))
 
-        for _ in range(2):
-            await ASGI(hello_async, charges)({"type": "http", "headers": [], "path": "/"}, None, send)
-        assert sent == [200, None, 429, None]
-        await limits.close()
-
-    asyncio.run(work())
+    for _ in range(2):
+        await ASGI(hello_async, charges)({"type": "http", "headers": [], "path": "/"}, None, send)
+    assert sent == [200, None, 429, None]
+    await limits.close()
