@@ -11,8 +11,8 @@ func All() []Script {
 
 // The SHA1 of each script, by which EVALSHA calls it.
 const (
-	BudgetSettleV1SHA1       = "3dd7a77c5894e50afaf95b4b58242e67c868d733"
-	BudgetV1SHA1             = "be38c10ee4f61ded32e90370447616dd820c1a48"
+	BudgetSettleV1SHA1       = "6d43d3cb6bc17f457e6b719a783282cfe46a5254"
+	BudgetV1SHA1             = "db630f9f1f5027d34c478eef6257f2f4da3b9d1e"
 	ConcurrencyReleaseV1SHA1 = "c95048d1959834d832351b20041c799cae615a8f"
 	ConcurrencyV1SHA1        = "bc45ad84fff3081aa45aa801bde3ee39a80be384"
 	GCRAManyV1SHA1           = "17830f0ab2553a288de26da3c2e1cf41c377c64d"
@@ -22,9 +22,9 @@ const (
 	ListLogV1SHA1            = "d1926ff5cc8a8cc1665a22dd7ca56c071ff166c4"
 	QuotaReturnV1SHA1        = "c929ad83102ac526dd8aa1c9880da6d69c9e327e"
 	QuotaV1SHA1              = "88b21d83935f07079a80a3eb40f056930d4d2416"
-	SliceRingManyV1SHA1      = "cf3c53ff26166d808c990b4bf306fe9d0f6ebd39"
+	SliceRingManyV1SHA1      = "34411e77209702b345c212193fe50387d9fafdce"
 	SliceRingReturnV1SHA1    = "ed948e775db337825291d3d0c62ce067f2732370"
-	SliceRingV1SHA1          = "7a1dedbf398b32a3ae6569f3446252c4ed173f90"
+	SliceRingV1SHA1          = "205418eb2b8e3b3a68c2ece65b613d1a644fca0b"
 	TokenBucketSetV1SHA1     = "69e4a5735584f250b38e97d5cac1cf20a765ee1f"
 	TokenBucketV1SHA1        = "c35cc72d7143d5518aad781c5083d3624b00ae3b"
 	ZSetLogReturnV1SHA1      = "c87f14dbb34f36b0a820c0d1f3f601f572f262ad"
@@ -77,7 +77,7 @@ func BudgetSettleV1() Script {
 		State:      "sr/1, bg/1",
 		Layout:     "slice_ring's. If Redis refuses to store the id, its charge goes back, but not in reset_after; budget's",
 		Complexity: "O(N)",
-		Cost:       "N is the number of slices from the id's charge to the last one, at most 1000 in all windows: giving back reads and writes their cells. Charging costs what a grant of slice_ring does",
+		Cost:       "N is the number of slices from the id's charge to the last one, at most 1000 in all windows: giving back reads and writes their cells. Charging costs what a grant of slice_ring does; as estimated, no ring is read",
 		Redis:      "5.0",
 	}
 }
@@ -699,7 +699,7 @@ func SliceRingV1() Script {
 		State:      "sr/1",
 		Layout:     "Big-endian: the time of the last charge in 7 bytes, the total charged in 6, the total before the window's oldest slice then in 6; size cells of 6. Slice s begins at s * slice; cell s % size has the total before it. Totals wrap at 2^48. A clock behind the last charge stands still there; while it is more than the window and 60 s behind, the ring counts as empty, and waits may be too short. An empty string is no ring. Expires when the last charge has left",
 		Complexity: "O(W S)",
-		Cost:       "TIME; GETRANGE and SETRANGE for each of W windows. A new slice adds GETRANGE, PEXPIREAT and a cell for each slice since; an empty window SET of S; a full one GETRANGE of 32, or also S",
+		Cost:       "TIME; GETRANGE and SETRANGE for each of W windows. A new slice adds GETRANGE, PEXPIREAT and a cell for each slice since; an empty window SET of S; a full one GETRANGE of S",
 		Redis:      "5.0",
 	}
 }
@@ -893,7 +893,7 @@ func ZSetLogV1() Script {
 // of them.
 func Libraries() []Library {
 	return []Library{
-		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "dc4d3e50501e7083ba34ba2fba90b0d56713c545", Source: sluiceV1Source},
+		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "94d898972c19844c24dc6dd4d724c4f68119d026", Source: sluiceV1Source},
 	}
 }
 

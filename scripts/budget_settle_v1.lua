@@ -32,7 +32,8 @@
 -- STATE       sr/1         slice_ring's. If Redis refuses to store the id, its charge goes back, but not in reset_after
 -- STATE       bg/1         budget's
 -- COMPLEXITY  O(N)         N is the number of slices from the id's charge to the last one, at most 1000 in all windows:
---                          giving back reads and writes their cells. Charging costs what a grant of slice_ring does
+--                          giving back reads and writes their cells. Charging costs what a grant of slice_ring does; as
+--                          estimated, no ring is read
 -- REDIS       5.0
 
 -- PART arguments: printed by make generate
@@ -175,8 +176,8 @@ if permits < estimate then
   return {1, estimate - returned, now}
 end
 
--- What it cost more is charged as slice_ring charges. Where that is nothing, the rings are read, and only the id is
--- written.
+-- What it cost more is charged as slice_ring charges. If that is nothing, no ring is read, and only the id is written.
+if permits == estimate then slices = {} end
 -- PART ring_read: printed by make generate
 -- Takes rings, slices, sizes, now and struct. Gives times, gaps, oldests, counts, wrap and max_count. For each
 -- window: its time, the slices since the last charge, the total before its oldest slice, and what it holds. Totals

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-
-	"github.com/sluice-redis/sluice/scripttest"
 )
 
 const badID = "BADSTATE id: want a time, permits and windows"
@@ -211,34 +209,4 @@ func checkRefusedID(t testing.TB) {
 			t.Errorf("%s: %q, then %v", c.tab.script.Name, failed, left)
 		}
 	}
-}
-
-// An id lives as long as its last writer says, rounded up to a millisecond; the ring lives by itself.
-func checkIDExpires(t testing.TB) {
-	r := scripttest.Start(t)
-	r.SetTime(epoch)
-	budget := compile(t, budgetV1Script.File, budgetV1Script.Source)
-	settle := compile(t, budgetSettleV1Script.File, budgetSettleV1Script.Source)
-	keys := budgetV1.keysOf(budgetV1.arguments("9000001us 5 1s 3 100"))
-	ring, id := keys[0], keys[1]
-
-	budget.Run(r, keys, []string{"9000001", "5", "1000000", "3", "100"})
-	assertTTL(t, r, id, 9001)
-	assertTTL(t, r, ring, 3000)
-	r.SetTime(epoch + 500_000)
-	budget.Run(r, keys, []string{"9000000", "5", "1000000", "3", "100"}) // again
-	assertTTL(t, r, id, 8501)
-	for _, unknown := range []string{"0", "1"} {
-		for _, permits := range []string{"5", "4", "6"} {
-			_, _ = r.Do("SET", id, packed("charge:"+absolute("@0s")+":5:1s:3"))
-			settle.Run(r, keys, []string{"2000000", permits, unknown, "1000000", "3"})
-			assertTTL(t, r, id, 2000)
-			settle.Run(r, keys, []string{"9000000", permits, unknown, "1000000", "3"}) // again
-			assertTTL(t, r, id, 2000)
-		}
-	}
-	_, _ = r.Do("DEL", id)
-	settle.Run(r, keys, []string{"31622400000000", "0", "1", "1000000", "3"})
-	assertTTL(t, r, id, 31_622_400_000)
-	assertTTL(t, r, ring, 2500)
 }

@@ -42,7 +42,7 @@ func eachTable(t *testing.T, test func(t *testing.T, tab table)) {
 // checks are the fast tests that a script must pass, those that notice most first.
 func (tab table) checks() (all []check) {
 	for _, tl := range tab.timelines {
-		all = append(all, tab.checkTimeline(tl, "", startHarness))
+		all = append(all, tab.checkTimeline(tl, "", startModelled(true)))
 	}
 	all = append(all,
 		check{"malformed calls", tab.checkMalformed},
@@ -53,8 +53,8 @@ func (tab table) checks() (all []check) {
 	)
 	for _, tl := range tab.timelines {
 		all = append(all,
-			tab.checkTimeline(tl, ", like miniredis", startLikeMiniredis),
-			tab.checkTimeline(tl, ", without expiry", startForgetful),
+			tab.checkTimeline(tl, ", like miniredis", func(t testing.TB) target { return startLikeMiniredis(t, false) }),
+			tab.checkTimeline(tl, ", without expiry", startModelled(false)),
 		)
 	}
 	all = append(all, narrower(tab.script)...)
@@ -65,18 +65,14 @@ func (tab table) checks() (all []check) {
 func ownChecks(script *sluice.Script) []check {
 	return map[*sluice.Script][]check{
 		&zsetLogV1Script: {
-			{"expiry", checkEveryKeyExpires},
 			{"bounded removal", checkGrantsRemoveABoundedNumber},
+			{"an id that is a time", checkTakesBackNoTime},
 		},
 		&listLogV1Script: {
-			{"expiry", checkEveryKeyExpires},
-			{"bookings", checkBookingsProlong},
 			{"bounded removal", listLogV1.checkRemovesABoundedNumber},
 			{"unreadable", listLogV1.checkFindsUnreadable},
 		},
 		&sliceRingV1Script: {
-			{"expiry", checkEveryKeyExpires},
-			{"later grants", sliceRingV1.checkLaterGrantsProlong},
 			{"waits", checkWaits},
 			{"gaps", sliceRingV1.checkRingGaps},
 			{"damaged", sliceRingV1.checkRingDamage},
@@ -84,74 +80,43 @@ func ownChecks(script *sluice.Script) []check {
 			{"struct", sliceRingV1.checkPacksWithStruct},
 		},
 		&sliceRingReturnV1Script: {
-			{"expiry", checkReturnsKeepTheExpiry},
 			{"damaged", checkReturnsToDamage(&sliceRingReturnV1Script, "4102444803000000", "2", "1000000", "4")},
 		},
 		&listLogReturnV1Script: {
-			{"expiry", checkListReturnLowersExpiry},
 			{"looks back", checkReturnLooksBack1000},
 		},
-		&zsetLogReturnV1Script: {
-			{"expiry", checkZSetReturnLowersExpiry},
-		},
 		&budgetV1Script: {
-			{"expiry", checkIDExpires},
-			{"later charges", budgetV1.checkLaterGrantsProlong},
 			{"a refused id", checkRefusedID},
 			{"struct", budgetV1.checkPacksWithStruct},
 		},
 		&budgetSettleV1Script: {
-			{"expiry", checkIDExpires},
-			{"later charges", budgetSettleV1.checkLaterGrantsProlong},
 			{"a refused id", checkRefusedID},
 			{"damaged", checkReturnsToDamage(&budgetSettleV1Script, "9000000", "1", "1", "1000000", "4")},
 			{"damaged, charged", checkReturnsToDamage(&budgetSettleV1Script, "9000000", "3", "1", "1000000", "4")},
 			{"struct", budgetSettleV1.checkPacksWithStruct},
 		},
 		&tokenBucketV1Script: {
-			{"expiry", checkEveryKeyExpires},
-			{"config", checkConfigOutlivesPermits},
-			{"config's TTL", checkConfigTTLOfAFarClock},
 			{"no expiry", checkBucketPushesNothing},
 			{"struct", tokenBucketV1.checkPacksWithStruct},
 			{"bounded removal", checkBucketRemovesABoundedNumber},
 		},
-		&tokenBucketSetV1Script: {
-			{"config", checkConfigOutlivesPermits},
-		},
 		&concurrencyV1Script: {
-			{"expiry", checkHoldersExpireWithTheLast},
-			{"TTL", checkHoldersRegainTheirTTL},
 			{"bounded removal", checkGrantsRemoveEndedLeases},
 		},
-		&concurrencyReleaseV1Script: {
-			{"expiry", checkHoldersExpireWithTheLast},
-		},
 		&gcraV1Script: {
-			{"expiry", checkEveryKeyExpires},
 			{"struct", gcraV1.checkPacksWithStruct},
 		},
-		&quotaV1Script: {
-			{"expiry", checkEveryKeyExpires},
-		},
-		&quotaReturnV1Script: {
-			{"expiry", checkQuotaReturnKeepsTheExpiry},
-		},
 		&gcraManyV1Script: {
-			{"expiry", checkEveryKeyExpires},
 			{"struct", gcraManyV1.checkPacksWithStruct},
 			{"most keys", gcraManyV1.checkMostKeys},
 		},
 		&listLogManyV1Script: {
-			{"expiry", checkEveryKeyExpires},
 			{"bounded removal", listLogManyV1.checkRemovesABoundedNumber},
 			{"unreadable", listLogManyV1.checkFindsUnreadable},
 			{"most keys", listLogManyV1.checkMostKeys},
 			{"long searches", checkLongSearchesEnd},
 		},
 		&sliceRingManyV1Script: {
-			{"expiry", checkEveryKeyExpires},
-			{"later grants", sliceRingManyV1.checkLaterGrantsProlong},
 			{"gaps", sliceRingManyV1.checkRingGaps},
 			{"damaged", sliceRingManyV1.checkRingDamage},
 			{"bounds", sliceRingManyV1.checkBounds},
@@ -167,11 +132,9 @@ func startLikeMiniredis(t testing.TB, neverExpire bool) *harness {
 	return h
 }
 
-func startForgetful(t testing.TB, _ bool) *harness { return startHarness(t, true) }
-
-func (tab table) checkTimeline(tl timeline, where string, start func(testing.TB, bool) *harness) check {
+func (tab table) checkTimeline(tl timeline, where string, start func(testing.TB) target) check {
 	return check{tl.name + where, func(t testing.TB) {
-		for _, failure := range tab.play(start(t, false), tl) {
+		for _, failure := range tab.play(start(t), tl) {
 			t.Error(failure)
 		}
 	}}
@@ -214,23 +177,20 @@ var tables = []table{
 }
 
 // Every script is in every list that tests take their cases from. Scripts that grant nothing have no model subject of
-// their own, and no expiry check where the key has no expiry.
+// their own.
 func TestEveryScriptIsListed(t *testing.T) {
 	for _, script := range sluice.All() {
 		file := func(of *sluice.Script) bool { return of.File == script.File }
 		own := listed(file)
 		lists := map[string]bool{
-			"tables (checks_test.go)":          own != nil,
-			"costsOf (costs_test.go)":          costsOf(own) != nil,
-			"withheldCalls (withheld_test.go)": withheldCalls(own) != nil,
+			"tables (checks_test.go)": own != nil,
+			"costsOf (costs_test.go)": costsOf(own) != nil,
 		}
 		if decides(&script) {
 			lists["subjects (model_sequence_test.go)"] = slices.ContainsFunc(subjects,
 				func(s subject) bool { return file(s.script) })
 			lists["broken (model_broken_test.go)"] = slices.ContainsFunc(broken,
 				func(f fault) bool { return f.script == script.Name })
-			lists["ownChecks (checks_test.go)"] = slices.ContainsFunc(ownChecks(own),
-				func(c check) bool { return c.name == "expiry" })
 		}
 		for list, has := range lists {
 			if !has {
@@ -333,7 +293,7 @@ func narrower(script *sluice.Script) (all []check) {
 	for _, tab := range narrowerTables {
 		if tab.script == script {
 			for _, tl := range tab.timelines {
-				all = append(all, tab.checkTimeline(tl, "", startHarness))
+				all = append(all, tab.checkTimeline(tl, "", startModelled(true)))
 			}
 		}
 	}

@@ -67,6 +67,10 @@ var concurrencyV1 = table{
 			{"9s", "2 10s 0 c", "0 0 10s 10s"},
 			{"", "!ZRANGE $1 0 -1 WITHSCORES", "[a @19s b @19s]"},
 		}},
+		{"a lease that ends in the second half of a second", []line{
+			{"700ms", "2 10s 0 a", "1 1 0 10s"},
+			{"700ms", "2 5s 0 b", "1 0 0 10s"},
+		}},
 		{"a renewal in its lease's last microsecond, and one in the next", []line{
 			{"0s", "2 10s 0 a", "1 1 0 10s"},
 			{"9.999999s", "2 10s 1 a", "1 1 0 10s"},
@@ -337,6 +341,13 @@ var concurrencyReleaseV1 = table{
 			{"10s", `concurrency 9 10s 0 ""`, "0 9 0 0"},
 			{"", "!ZRANGE $1 0 -1", "[a]"},
 		}},
+		{"the others end in the second half of a second, or have ended a microsecond ago", []line{
+			{"700ms", "concurrency 9 10s 0 a", "1 8 0 10s"},
+			{"700ms", "concurrency 9 20s 0 b", "1 7 0 20s"},
+			{"700ms", "b", "1"},
+			{"", "concurrency 9 20s 0 b", "1 7 0 20s"},
+			{"10.700001s", "b", "1"},
+		}},
 		{"a clock stepped back: the lease still counts", []line{
 			{"0s", "concurrency 1 10s 0 a", "1 0 0 10s"},
 			{"-1h", "a", "1"},
@@ -412,64 +423,6 @@ func checkGrantsRemoveEndedLeases(t testing.TB) {
 		if members := h.do("ZCARD", key[0]); members != c.want {
 			t.Errorf("%s leases after renew %s of %q, want %s", members, c.renew, c.id, c.want)
 		}
-	}
-}
-
-// The key expires with the last lease, whatever the ttl of this call is, and with the last that is left after a
-// release.
-func checkHoldersExpireWithTheLast(t testing.TB) {
-	h := startHarness(t, false)
-	key := concurrencyV1.keys
-	for _, step := range []struct {
-		at   int64
-		do   string // limit ttl renew id; or an id, to release
-		want int64  // how long the key matters, in milliseconds
-	}{
-		{0, "9 10s 0 a", 10_000},
-		{0, "9 1ms 0 b", 10_000},
-		{500, "9 10s 0 c", 10_001}, // half a millisecond later, rounded up
-		{1_000_000, "9 20s 0 d", 20_000},
-		{1_000_000, "9 30s 1 c", 30_000},
-		{1_000_000, "9 5s 1 a", 30_000},
-		{1_000_000, "9 5s 0 e", 30_000},
-		{1_000_000, "a", 30_000},
-		{1_000_000, "c", 20_000},
-		{1_000_000, "9 20s 0 f", 20_000},
-		{1_000_000, "f", 20_000},
-		{1_000_000, "9 19.7s 0 f", 20_000},
-		{1_000_000, "d", 19_700},
-		{1_000_000, "9 19.9s 1 f", 19_900},
-		{1_000_000, "f", 5000},
-		{1_000_001, "9 20s 0 g", 20_001},
-		{6_000_001, "g", 2}, // the others have ended: a millisecond more, rounded up
-		{6_001_000, "9 1ms 0 h", 1},
-		{6_001_000, "9 10s 0 i", 10_000},
-		{6_002_000, "i", 1},
-		{6_004_000, "9 10s 0 j", 10_000},
-		{6_004_000, "j", -2},
-	} {
-		h.setTime(epoch + step.at)
-		script, args := &concurrencyV1Script, concurrencyV1.arguments(step.do)
-		if len(args) == 1 {
-			script = &concurrencyReleaseV1Script
-		}
-		if reply, failed := h.call(script, false, key, args); failed != "" || reply[0] != 1 {
-			t.Errorf("%s: %v %s, want a grant", step.do, reply, failed)
-		}
-		assertTTL(t, h.redis, key[0], step.want)
-	}
-}
-
-// A key that lost its TTL, as a RESTORE may leave it, has one after the next grant or renewal.
-func checkHoldersRegainTheirTTL(t testing.TB) {
-	h := startHarness(t, false)
-	h.setTime(epoch)
-	key := concurrencyV1.keys
-	h.call(&concurrencyV1Script, false, key, []string{"2", "10000000", "0", "a"})
-	for _, do := range []string{"2 5s 0 b", "2 6s 1 b"} {
-		h.do("PERSIST", key[0])
-		h.call(&concurrencyV1Script, false, key, concurrencyV1.arguments(do))
-		assertTTL(t, h.redis, key[0], 10_000)
 	}
 }
 

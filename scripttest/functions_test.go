@@ -35,7 +35,7 @@ func TestServerVectorsByFunctions(t *testing.T) {
 			on.reset(false)
 			on.t = t
 			steps += len(tl.Steps)
-			tl.play(t, on, script, on.expires)
+			tl.play(t, on, script)
 		})
 		if stats := on.client.Info(context.Background(), "commandstats").Val(); strings.Contains(stats, "cmdstat_eval") {
 			t.Errorf("scripts were called: %s", stats)

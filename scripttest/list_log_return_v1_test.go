@@ -105,6 +105,11 @@ var listLogReturnV1 = table{
 			{"0s", "@1h 1", "0"},
 			{"0s", "list_log 2 10s 0 0", "0 1 0 10s"},
 		}},
+		{"the newest goes, a millisecond behind another", []line{
+			{"0s", "list_log 3 10s 1 0", "1 2 0 10s"},
+			{"1ms", "list_log 3 10s 1 0", "1 1 0 10s"},
+			{"1ms", "@1ms 1", "1"},
+		}},
 		{"a changed limit", []line{
 			{"0s", "list_log 5 10s 3 0", "3 2 0 10s"},
 			{"1s", "list_log 5 10s 2 0", "2 0 0 10s"},
@@ -196,45 +201,6 @@ func checkReturnLooksBack1000(t testing.TB) {
 			if index, _ := strconv.Atoi(command.Args[2]); index >= 0 || index < -1030 {
 				t.Errorf("%d later entries: %q does not begin at the end", c.later, command.Args)
 			}
-		}
-	}
-}
-
-// Where the newest entry goes, the expiry falls by as much as the newest does, in whole milliseconds rounded up.
-func checkListReturnLowersExpiry(t testing.TB) {
-	listLogReturnV1.lowersExpiry(t, []lowering{
-		{"the newest", "!RPUSH $1 @0s @4s", "@4s 1", 6000},
-		{"all of the newest", "!RPUSH $1 @0s @4s @4s", "@4s 2", 6000},
-		{"some of the newest", "!RPUSH $1 @0s @4s @4s", "@4s 1", 10_000},
-		{"one before the newest", "!RPUSH $1 @0s @3s @4s", "@3s 1", 10_000},
-		{"the newest by less than a millisecond", "!RPUSH $1 @3.999001s @4s", "@4s 1", 10_000},
-		{"the newest by two and a half milliseconds", "!RPUSH $1 @3.9975s @4s", "@4s 1", 9998},
-		{"the newest by a millisecond", "!RPUSH $1 @3.999s @4s", "@4s 1", 9999},
-		{"the newest by all but a millisecond", "!RPUSH $1 @-5.999s @4s", "@4s 1", 1},
-		{"the newest by as much as is left", "!RPUSH $1 @-6s @4s", "@4s 1", 1},
-		{"the newest by more than is left", "!RPUSH $1 @-60s @4s", "@4s 1", 1},
-		{"a text that LREM does not find", "!RPUSH $1 @0s 0@4s @4s", "@4s 2", 10_000},
-	})
-}
-
-// A lowering is what is stored when it has 10 s to live, what is then given back, and the milliseconds to live
-// afterwards.
-type lowering struct {
-	name, stored, back string
-	left               int64
-}
-
-func (tab table) lowersExpiry(t testing.TB, cases []lowering) {
-	for _, c := range cases {
-		h := startHarness(t, false)
-		h.setTime(epoch + 4_000_000)
-		h.do(tab.commandWords(c.stored[1:])...)
-		h.do("PEXPIRE", tab.keys[0], "10000")
-		if reply, failed := h.call(tab.script, false, tab.keys, tab.arguments(c.back)); failed != "" || reply[0] == 0 {
-			t.Errorf("%s: %v %s, want some given back", c.name, reply, failed)
-		}
-		if left, _ := h.raw("PTTL", tab.keys[0]); left != c.left {
-			t.Errorf("%s: %v ms are left, want %d", c.name, left, c.left)
 		}
 	}
 }

@@ -168,15 +168,6 @@ func (tab table) first(reply []int64) []int64 {
 	return append(slices.Clone(reply[1:5]), reply[0])
 }
 
-// manyCalls are calls that grant to several keys.
-func manyCalls(ask string) []cost {
-	return []cost{
-		{"two keys", nil, line{"0s", "$1 $2 " + ask, ""}},
-		{"one key twice", nil, line{"0s", "$1 $1 " + ask, ""}},
-		{"behind a denial", after("0s $1 $1 "+ask, "0s $1 $1 "+ask), line{"0s", "$1 $2 " + ask, ""}},
-	}
-}
-
 var (
 	gcraManyV1Costs = append(gcraV1Costs,
 		cost{"three keys", after("0s $2 1 1s 1 1 0"), line{"0s", "$1 $2 $3 1 1s 1 1 0", "TIME GET SET GET*2 SET"}})

@@ -74,6 +74,56 @@ func same(a, b model.Value) bool {
 		maps.Equal(a.Hash, b.Hash)
 }
 
+// A modelled harness has the model beside it: after every step, all that is stored is what the model says, and so is
+// when it expires.
+type modelled struct {
+	*harness
+	store  model.Store
+	expire bool
+	beyond bool // the model does not say what follows
+}
+
+func startModelled(expire bool) func(t testing.TB) target {
+	return func(t testing.TB) target {
+		return &modelled{harness: startHarness(t, !expire), store: model.Store{}, expire: expire}
+	}
+}
+
+func (m *modelled) setTime(us int64) {
+	m.harness.setTime(us)
+	if m.expire {
+		m.store = m.store.Without(m.store.Expired(us)...)
+	}
+}
+
+func (m *modelled) call(script *sluice.Script, look bool, keys, args []string) ([]int64, string) {
+	m.t.Helper()
+	reply, failed := m.harness.call(script, look, keys, args)
+	want := chosen(model.Call(script, m.store, m.redis.Now(), keys, args), m.store, failed)
+	m.store, m.beyond = want.After, m.beyond || want.Any
+	m.compare(fmt.Sprintf("%s %q", script.Name, args))
+	return reply, failed
+}
+
+func (m *modelled) do(args ...string) string {
+	m.t.Helper()
+	got := m.harness.do(args...)
+	if !reads(args[0]) {
+		after, err := m.store.Do(m.redis.Now(), args...)
+		must(m.t, err)
+		m.store = after
+	}
+	m.compare(fmt.Sprintf("%q", args))
+	return got
+}
+
+func (m *modelled) compare(step string) {
+	m.t.Helper()
+	if found, want := m.redis.Snapshot(), m.store.String(); found != want && !m.beyond {
+		m.t.Errorf("after %s there is\n%swant\n%s", step, found, want)
+	}
+}
+
 // modelServer plays sequences on a real server through the loader. Its keys do not expire by themselves: those that are
 // over by the clock of the sequence are deleted.
 type modelServer struct{ *remote }

@@ -152,6 +152,11 @@ var quotaReturnV1 = table{
 			{"", "!PTTL $1", "-1"},
 			{"", "!GET $1", "@0s 0"},
 		}},
+		{"in its last millisecond, when its TTL is 0", []line{
+			{"0s", "quota 9 9 0" + days, "9 0 0 24h @0s @24h 9"},
+			{"23h59m59.9985s", "@0s 3", "3"},
+			{"24h0.001s", "@0s 3", "3"},
+		}},
 		{"the largest count and begin that are read", []line{
 			{"", "!SET $1 9007199254740991~10000000000000", "OK"},
 			{"0s", "9007199254740991 1000000000000", "1000000000000"},

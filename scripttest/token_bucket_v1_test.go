@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/sluice-redis/sluice/internal/layout"
-	"github.com/sluice-redis/sluice/scripttest"
 )
 
 // rate interval scope permits max_wait -> granted remaining wait reset_after rate interval
@@ -269,6 +268,13 @@ var tokenBucketV1Edges = []timeline{
 		{"", "!LINDEX $2 -1", "entry:@19.999999s:0:3"},
 		{"", "!LLEN $2", "1"},
 	}},
+	{"a config keeps a TTL that a booking may have set before the clock stepped back, and no longer one", []line{
+		{"0s", "!HSET $1 rate 3 interval 10000000 scope 0", "3"},
+		{"", "!PEXPIRE $1 141000", "1"},
+		{"0s", "3 10s 0 1 0", "1 2 0 10s 3 10s"},
+		{"", "!PEXPIRE $1 141001", "1"},
+		{"0s", "3 10s 0 1 0", "1 1 0 10s 3 10s"},
+	}},
 	{"a running total beyond the newest", []line{
 		{"0s", "!RPUSH $2 entry:@-3s:0:1 entry:@-2s:1:100 entry:@-1s:2:1", "3"},
 		{"0s", "3 10s 0 2 0", badAll},
@@ -309,27 +315,5 @@ func checkBucketRemovesABoundedNumber(t testing.TB) {
 		if entries := h.do("LLEN", key); entries != want {
 			t.Errorf("%s entries after a grant, want %s", entries, want)
 		}
-	}
-}
-
-// A config keeps a TTL that a booking may have set before the clock stepped back, and no longer one. In its last
-// millisecond it is put off as well.
-func checkConfigTTLOfAFarClock(t testing.TB) {
-	bucket := compile(t, tokenBucketV1Script.File, tokenBucketV1Script.Source)
-	for _, c := range []struct{ stored, later, want int64 }{{141_000, 0, 140_999}, {141_001, 0, 10_100},
-		{1000, 1000, 10_100}} {
-		r := scripttest.Start(t)
-		r.SetTime(epoch)
-		if _, err := r.Do("HSET", tokenBucketV1.keys[0], "rate", 3, "interval", 10_000_000, "scope", 0); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := r.Do("PEXPIRE", tokenBucketV1.keys[0], c.stored); err != nil {
-			t.Fatal(err)
-		}
-		r.SetTime(epoch + 1000*c.later)
-		if result := bucket.Run(r, tokenBucketV1.keys, []string{"3", "10000000", "0", "1", "0"}); result.Err != nil {
-			t.Fatal(result.Err)
-		}
-		assertTTL(t, r, tokenBucketV1.keys[0], c.want)
 	}
 }

@@ -55,20 +55,13 @@ func vectorSums(files map[string][]byte) []byte {
 	return sums.Bytes()
 }
 
-func TestVectors(t *testing.T) {
-	eachVector(t, func(t *testing.T, script *sluice.Script, tl vectorTimeline) {
-		h := startHarness(t, true)
-		tl.play(t, h, script, h.expires)
-	})
-}
-
 func TestServerVectors(t *testing.T) {
 	eachServer(t, func(t *testing.T, server *redistest.Server) {
 		eachVector(t, func(t *testing.T, script *sluice.Script, tl vectorTimeline) {
 			on := startModelServer(t, server.Addr)
 			on.reset(false)
 			on.edit = func(source string) string { return read(t, testClockPath(scriptWith(t, source))) }
-			tl.play(t, on, script, on.expires)
+			tl.play(t, on, script)
 		})
 	})
 }
@@ -99,12 +92,13 @@ func readVectors(t *testing.T, script *sluice.Script) (file vectorFile) {
 type vectorTarget interface {
 	target
 	reader
+	// expires is the millisecond at which a key expires, 0 if it does not. Where it counts by the server's clock, it is
+	// what is wanted.
+	expires(key string, want *vectorValue) int64
 }
 
-// play runs a timeline and compares every reply, and what every key of a state holds. expires says when a key does.
-func (tl vectorTimeline) play(
-	t *testing.T, on vectorTarget, script *sluice.Script, expires func(key string, want *vectorValue) int64,
-) {
+// play runs a timeline and compares every reply, and what every key of a state holds.
+func (tl vectorTimeline) play(t *testing.T, on vectorTarget, script *sluice.Script) {
 	holds := map[string]*vectorValue{}
 	for i, step := range tl.Steps {
 		on.setTime(step.At)
@@ -124,7 +118,7 @@ func (tl vectorTimeline) play(
 			if value == nil {
 				continue
 			}
-			if got := expires(bytesOf(key), value); got != value.Expires {
+			if got := on.expires(bytesOf(key), value); got != value.Expires {
 				t.Errorf("step %d: %s expires at %d, want %d", i+1, key, got, value.Expires)
 			}
 		}
@@ -170,16 +164,6 @@ func scriptOf(t *testing.T, id string) *sluice.Script {
 	return nil
 }
 
-// expires is the millisecond at which a key expires that does not yet; 0 if it does not.
-func (h *harness) expires(key string, _ *vectorValue) int64 {
-	ttl, _ := h.raw("PTTL", key)
-	if ms := ttl.(int64); ms >= 0 {
-		return h.redis.Now()/1000 + ms
-	}
-	return 0
-}
-
-// expires is the same. Where it counts by the server's clock, it is what is wanted.
 func (m modelServer) expires(key string, want *vectorValue) int64 {
 	if want.Relative {
 		return want.Expires

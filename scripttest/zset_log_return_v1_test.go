@@ -3,7 +3,6 @@ package scripttest_test
 import (
 	"fmt"
 	"strings"
-	"testing"
 )
 
 const badZSetLog = "BADSTATE log: want scores in microseconds"
@@ -108,6 +107,11 @@ var zsetLogReturnV1 = table{
 			{"0s", "a 1", "0"},
 			{"0s", "zset_log 2 10s 0 0 *", "0 1 0 10s"},
 		}},
+		{"the newest goes, a millisecond behind another", []line{
+			{"0s", "zset_log 3 10s 1 0 a", "1 2 0 10s"},
+			{"1ms", "zset_log 3 10s 1 0 b", "1 1 0 10s"},
+			{"1ms", "b 1", "1"},
+		}},
 		{"a log that an operator made to stay", []line{
 			{"0s", "zset_log 3 10s 1 0 a", "1 2 0 10s"},
 			{"5s", "zset_log 3 10s 1 0 b", "1 1 0 10s"},
@@ -175,21 +179,4 @@ func numbered(counts ...int) (lines []line) {
 		)
 	}
 	return lines
-}
-
-// Where the newest member goes, the expiry falls by as much as the newest score does, in whole milliseconds rounded up.
-func checkZSetReturnLowersExpiry(t testing.TB) {
-	zsetLogReturnV1.lowersExpiry(t, []lowering{
-		{"the newest", "!ZADD $1 @0s x @4s a", "a 1", 6000},
-		{"all of the newest", "!ZADD $1 @0s x @4s a @4s a||2", "a 2", 6000},
-		{"some of the newest", "!ZADD $1 @0s x @4s a @4s a||2", "a 1", 10_000},
-		{"another id has the newest as well", "!ZADD $1 @0s x @4s a @4s b", "a 1", 10_000},
-		{"one before the newest", "!ZADD $1 @0s x @3s a @4s y", "a 1", 10_000},
-		{"the newest by less than a millisecond", "!ZADD $1 @3.999001s x @4s a", "a 1", 10_000},
-		{"the newest by two and a half milliseconds", "!ZADD $1 @3.9975s x @4s a", "a 1", 9998},
-		{"the newest by a millisecond", "!ZADD $1 @3.999s x @4s a", "a 1", 9999},
-		{"the newest by all but a millisecond", "!ZADD $1 @-5.999s x @4s a", "a 1", 1},
-		{"the newest by as much as is left", "!ZADD $1 @-6s x @4s a", "a 1", 1},
-		{"the newest by more than is left", "!ZADD $1 @-60s x @4s a", "a 1", 1},
-	})
 }

@@ -44,7 +44,8 @@ local function budget_settle_v1(KEYS, ARGV)
 -- STATE       sr/1         slice_ring's. If Redis refuses to store the id, its charge goes back, but not in reset_after
 -- STATE       bg/1         budget's
 -- COMPLEXITY  O(N)         N is the number of slices from the id's charge to the last one, at most 1000 in all windows:
---                          giving back reads and writes their cells. Charging costs what a grant of slice_ring does
+--                          giving back reads and writes their cells. Charging costs what a grant of slice_ring does; as
+--                          estimated, no ring is read
 -- REDIS       5.0
 
 -- PART arguments: printed by make generate
@@ -187,8 +188,8 @@ if permits < estimate then
   return {1, estimate - returned, now}
 end
 
--- What it cost more is charged as slice_ring charges. Where that is nothing, the rings are read, and only the id is
--- written.
+-- What it cost more is charged as slice_ring charges. If that is nothing, no ring is read, and only the id is written.
+if permits == estimate then slices = {} end
 -- PART ring_read: printed by make generate
 -- Takes rings, slices, sizes, now and struct. Gives times, gaps, oldests, counts, wrap and max_count. For each
 -- window: its time, the slices since the last charge, the total before its oldest slice, and what it holds. Totals
@@ -427,22 +428,19 @@ for i = #slices, 1, -1 do
   if empties_in - gaps[i] * slice > reset_after then reset_after = empties_in - gaps[i] * slice end
   if count > max and empties_in > wait then -- else it is free, or empty before another one is free
     -- The caller waits until the window begins at free: a window from full on holds more than max, one from free on
-    -- does not, and halving brings them together. Mostly 32 cells do: the slice charged last, behind it the oldest.
-    local total, full, free = oldests[i] + math.min(count, max_count), current - size + 1, current - gaps[i]
-    local first, to = free % size, 18 + 6 * math.min(free % size + 32, size)
-    local cells = redis.call("GETRANGE", rings[i], string.format("%d", 19 + 6 * first), string.format("%d", to))
-    if total - oldests[i] - counts[i] > max then full, free = current, current + 1 -- the report alone
-    elseif #cells > 5 and (total - unpack_cell(">I6", cells, 1)) % wrap > max then full, free = free, free + 1
-    elseif #cells == 192 and (total - unpack_cell(">I6", cells, 187)) % wrap <= max then
-      free = free - size + 31 -- the slice of the last cell: from one that has left on, more is held
-    else
-      cells, first = redis.call("GETRANGE", rings[i], "19", "-1"), 0
+    -- does not. The last charge may decide alone; else halving brings the two together.
+    local total, full, free = oldests[i] + math.min(count, max_count), current, current + 1
+    if total - oldests[i] - counts[i] <= max then -- else the report alone is too much
+      local cells = redis.call("GETRANGE", rings[i], "19", "-1")
       if #cells < 6 * size then return redis.error_reply("BADSTATE ring_" .. i .. ": want 19 bytes and its cells") end
-    end
-    while free - full > 1 do
-      local middle = (full + free - (full + free) % 2) / 2
-      local before = unpack_cell(">I6", cells, 6 * (middle % size - first) + 1)
-      if (total - before) % wrap > max then full = middle else free = middle end
+      full, free = current - size + 1, current - gaps[i] -- the oldest slice, and the one charged last
+      local before = unpack_cell(">I6", cells, 6 * (free % size) + 1)
+      if (total - before) % wrap > max then full, free = free, free + 1 end
+      while free - full > 1 do
+        local middle = (full + free - (full + free) % 2) / 2
+        before = unpack_cell(">I6", cells, 6 * (middle % size) + 1)
+        if (total - before) % wrap > max then full = middle else free = middle end
+      end
     end
     wait = math.max(wait, (free + size - 1) * slice - now)
   end
@@ -1918,22 +1916,19 @@ local function decide(rings)
     if empties_in - gaps[i] * slice > reset_after then reset_after = empties_in - gaps[i] * slice end
     if count > max and empties_in > wait then -- else it is free, or empty before another one is free
       -- The caller waits until the window begins at free: a window from full on holds more than max, one from free on
-      -- does not, and halving brings them together. Mostly 32 cells do: the slice charged last, behind it the oldest.
-      local total, full, free = oldests[i] + math.min(count, max_count), current - size + 1, current - gaps[i]
-      local first, to = free % size, 18 + 6 * math.min(free % size + 32, size)
-      local cells = redis.call("GETRANGE", rings[i], string.format("%d", 19 + 6 * first), string.format("%d", to))
-      if total - oldests[i] - counts[i] > max then full, free = current, current + 1 -- the report alone
-      elseif #cells > 5 and (total - unpack_cell(">I6", cells, 1)) % wrap > max then full, free = free, free + 1
-      elseif #cells == 192 and (total - unpack_cell(">I6", cells, 187)) % wrap <= max then
-        free = free - size + 31 -- the slice of the last cell: from one that has left on, more is held
-      else
-        cells, first = redis.call("GETRANGE", rings[i], "19", "-1"), 0
+      -- does not. The last charge may decide alone; else halving brings the two together.
+      local total, full, free = oldests[i] + math.min(count, max_count), current, current + 1
+      if total - oldests[i] - counts[i] <= max then -- else the report alone is too much
+        local cells = redis.call("GETRANGE", rings[i], "19", "-1")
         if #cells < 6 * size then return redis.error_reply("BADSTATE ring_" .. i .. ": want 19 bytes and its cells") end
-      end
-      while free - full > 1 do
-        local middle = (full + free - (full + free) % 2) / 2
-        local before = unpack_cell(">I6", cells, 6 * (middle % size - first) + 1)
-        if (total - before) % wrap > max then full = middle else free = middle end
+        full, free = current - size + 1, current - gaps[i] -- the oldest slice, and the one charged last
+        local before = unpack_cell(">I6", cells, 6 * (free % size) + 1)
+        if (total - before) % wrap > max then full, free = free, free + 1 end
+        while free - full > 1 do
+          local middle = (full + free - (full + free) % 2) / 2
+          before = unpack_cell(">I6", cells, 6 * (middle % size) + 1)
+          if (total - before) % wrap > max then full = middle else free = middle end
+        end
       end
       wait = math.max(wait, (free + size - 1) * slice - now)
     end
@@ -2174,7 +2169,7 @@ local function slice_ring_v1(KEYS, ARGV)
 --                          still there; while it is more than the window and 60 s behind, the ring counts as empty, and
 --                          waits may be too short. An empty string is no ring. Expires when the last charge has left
 -- COMPLEXITY  O(W S)       TIME; GETRANGE and SETRANGE for each of W windows. A new slice adds GETRANGE, PEXPIREAT and
---                          a cell for each slice since; an empty window SET of S; a full one GETRANGE of 32, or also S
+--                          a cell for each slice since; an empty window SET of S; a full one GETRANGE of S
 -- REDIS       5.0
 
 -- PART arguments: printed by make generate
@@ -2280,22 +2275,19 @@ for i = #slices, 1, -1 do
   if empties_in - gaps[i] * slice > reset_after then reset_after = empties_in - gaps[i] * slice end
   if count > max and empties_in > wait then -- else it is free, or empty before another one is free
     -- The caller waits until the window begins at free: a window from full on holds more than max, one from free on
-    -- does not, and halving brings them together. Mostly 32 cells do: the slice charged last, behind it the oldest.
-    local total, full, free = oldests[i] + math.min(count, max_count), current - size + 1, current - gaps[i]
-    local first, to = free % size, 18 + 6 * math.min(free % size + 32, size)
-    local cells = redis.call("GETRANGE", rings[i], string.format("%d", 19 + 6 * first), string.format("%d", to))
-    if total - oldests[i] - counts[i] > max then full, free = current, current + 1 -- the report alone
-    elseif #cells > 5 and (total - unpack_cell(">I6", cells, 1)) % wrap > max then full, free = free, free + 1
-    elseif #cells == 192 and (total - unpack_cell(">I6", cells, 187)) % wrap <= max then
-      free = free - size + 31 -- the slice of the last cell: from one that has left on, more is held
-    else
-      cells, first = redis.call("GETRANGE", rings[i], "19", "-1"), 0
+    -- does not. The last charge may decide alone; else halving brings the two together.
+    local total, full, free = oldests[i] + math.min(count, max_count), current, current + 1
+    if total - oldests[i] - counts[i] <= max then -- else the report alone is too much
+      local cells = redis.call("GETRANGE", rings[i], "19", "-1")
       if #cells < 6 * size then return redis.error_reply("BADSTATE ring_" .. i .. ": want 19 bytes and its cells") end
-    end
-    while free - full > 1 do
-      local middle = (full + free - (full + free) % 2) / 2
-      local before = unpack_cell(">I6", cells, 6 * (middle % size - first) + 1)
-      if (total - before) % wrap > max then full = middle else free = middle end
+      full, free = current - size + 1, current - gaps[i] -- the oldest slice, and the one charged last
+      local before = unpack_cell(">I6", cells, 6 * (free % size) + 1)
+      if (total - before) % wrap > max then full, free = free, free + 1 end
+      while free - full > 1 do
+        local middle = (full + free - (full + free) % 2) / 2
+        before = unpack_cell(">I6", cells, 6 * (middle % size) + 1)
+        if (total - before) % wrap > max then full = middle else free = middle end
+      end
     end
     wait = math.max(wait, (free + size - 1) * slice - now)
   end

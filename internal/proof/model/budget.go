@@ -66,7 +66,8 @@ func budgetSettle(c call) Outcome {
 	}
 	more := c.args.number["permits"] - known.permits
 	after := c.store
-	if more < 0 {
+	switch {
+	case more < 0:
 		var returned int64
 		var unread *Outcome
 		charged := func(w window) bool { return known.names(w) }
@@ -74,14 +75,12 @@ func budgetSettle(c call) Outcome {
 			return *unread
 		}
 		more = -returned
-	} else {
+	case more > 0:
 		rings, unread := c.rings()
 		if unread != nil {
 			return *unread
 		}
-		if more > 0 {
-			after = c.charge(rings, more)
-		}
+		after = c.charge(rings, more)
 	}
 	settled := charge{at: known.at, permits: known.permits + more, settled: true}
 	return Outcome{Reply: []int64{1, settled.permits, c.now}, After: c.charged(after, settled)}

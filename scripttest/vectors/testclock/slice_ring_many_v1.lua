@@ -132,22 +132,19 @@ local function decide(rings)
     if empties_in - gaps[i] * slice > reset_after then reset_after = empties_in - gaps[i] * slice end
     if count > max and empties_in > wait then -- else it is free, or empty before another one is free
       -- The caller waits until the window begins at free: a window from full on holds more than max, one from free on
-      -- does not, and halving brings them together. Mostly 32 cells do: the slice charged last, behind it the oldest.
-      local total, full, free = oldests[i] + math.min(count, max_count), current - size + 1, current - gaps[i]
-      local first, to = free % size, 18 + 6 * math.min(free % size + 32, size)
-      local cells = redis.call("GETRANGE", rings[i], string.format("%d", 19 + 6 * first), string.format("%d", to))
-      if total - oldests[i] - counts[i] > max then full, free = current, current + 1 -- the report alone
-      elseif #cells > 5 and (total - unpack_cell(">I6", cells, 1)) % wrap > max then full, free = free, free + 1
-      elseif #cells == 192 and (total - unpack_cell(">I6", cells, 187)) % wrap <= max then
-        free = free - size + 31 -- the slice of the last cell: from one that has left on, more is held
-      else
-        cells, first = redis.call("GETRANGE", rings[i], "19", "-1"), 0
+      -- does not. The last charge may decide alone; else halving brings the two together.
+      local total, full, free = oldests[i] + math.min(count, max_count), current, current + 1
+      if total - oldests[i] - counts[i] <= max then -- else the report alone is too much
+        local cells = redis.call("GETRANGE", rings[i], "19", "-1")
         if #cells < 6 * size then return redis.error_reply("BADSTATE ring_" .. i .. ": want 19 bytes and its cells") end
-      end
-      while free - full > 1 do
-        local middle = (full + free - (full + free) % 2) / 2
-        local before = unpack_cell(">I6", cells, 6 * (middle % size - first) + 1)
-        if (total - before) % wrap > max then full = middle else free = middle end
+        full, free = current - size + 1, current - gaps[i] -- the oldest slice, and the one charged last
+        local before = unpack_cell(">I6", cells, 6 * (free % size) + 1)
+        if (total - before) % wrap > max then full, free = free, free + 1 end
+        while free - full > 1 do
+          local middle = (full + free - (full + free) % 2) / 2
+          before = unpack_cell(">I6", cells, 6 * (middle % size) + 1)
+          if (total - before) % wrap > max then full = middle else free = middle end
+        end
       end
       wait = math.max(wait, (free + size - 1) * slice - now)
     end
