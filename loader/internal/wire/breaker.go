@@ -3,7 +3,6 @@ package wire
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -53,37 +52,6 @@ type breaker struct {
 	refused  bool      // a call was refused in this time
 }
 
-// Admit asks the breaker of the call's node, and returns an error if that is open. Otherwise the call ends with TellBreaker.
-func (c *Call) Admit(ctx context.Context) error {
-	all := c.client.breakers
-	switch {
-	case all == nil:
-		return nil
-	case c.client.Single:
-		c.breaker = all.only
-	default:
-		node, err := c.client.NodeOf(ctx, c.Key)
-		if err != nil { // no seed of a cluster answers
-			return nil
-		}
-		c.breaker = all.breakerOf(node)
-	}
-	b, now := c.breaker, time.Now()
-	b.mu.Lock()
-	open := b.failures >= b.Failures && now.Sub(b.silent) >= c.Timeout
-	if open && (b.probing || now.Sub(b.failed) < b.Pause) {
-		c.breaker = nil
-		return c.unanswered(b.refuse(now))
-	}
-	defer b.mu.Unlock()
-	if b.inFlight == 0 && b.failures == 0 {
-		b.silent = now
-	}
-	b.inFlight++
-	b.probing = open
-	return nil
-}
-
 // refuse refuses a call, and unlocks the breaker. The first refusal is logged.
 func (b *breaker) refuse(now time.Time) *OpenError {
 	err := &OpenError{Node: b.node, Silent: now.Sub(b.silent), Last: b.last}
@@ -95,35 +63,6 @@ func (b *breaker) refuse(now time.Time) *OpenError {
 			slog.Duration("silent", err.Silent), slog.Any("error", err.Last))
 	}
 	return err
-}
-
-// TellBreaker tells the breaker how the call has ended. Only the first time counts.
-func (c *Call) TellBreaker(outcome *error) {
-	b, err, now := c.breaker, *outcome, time.Now()
-	if b == nil {
-		return
-	}
-	c.breaker = nil
-	b.mu.Lock()
-	b.inFlight--
-	b.probing = false
-	closed, silent := false, now.Sub(b.silent)
-	switch {
-	case err == nil, showsLife(err):
-		closed = b.refused
-		b.failures, b.silent, b.last, b.refused = 0, now, nil, false
-	case err != ErrNoOutcome && !errors.Is(err, context.Canceled):
-		b.failures++
-		b.last, b.failed = err, now
-		if e, ok := err.(*Error); ok {
-			b.last = e.Err
-		}
-	}
-	b.mu.Unlock()
-	if closed {
-		b.log.Log(context.Background(), slog.LevelInfo, "breaker closed", b.node, slog.String("node", b.node),
-			slog.Duration("silent", silent))
-	}
 }
 
 // breakers holds the breaker of each node of a client.
