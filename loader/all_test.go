@@ -111,6 +111,18 @@ func TestAllRefused(t *testing.T) {
 	})
 }
 
+// holdReturn holds the second pipeline of a client, which returns what the first one was granted, until through closes.
+func holdReturn(rdb *redis.Client) (through chan struct{}) {
+	var pipelines atomic.Int64
+	through = make(chan struct{})
+	rdb.AddHook(hook{piped: func([]redis.Cmder) {
+		if pipelines.Add(1) == 2 {
+			<-through
+		}
+	}})
+	return through
+}
+
 // TestAllDoesNotWait has the return be in flight for as long as the test wants.
 func TestAllDoesNotWait(t *testing.T) {
 	rdb := real(t)
@@ -118,13 +130,7 @@ func TestAllDoesNotWait(t *testing.T) {
 	must(t, limits.Preload(background))
 	_, account, _ := three(limits)
 	wantGrant(t, account, "ada", 4)
-	var pipelines atomic.Int64
-	through := make(chan struct{})
-	rdb.AddHook(hook{piped: func([]redis.Cmder) {
-		if pipelines.Add(1) == 2 {
-			<-through
-		}
-	}})
+	through := holdReturn(rdb)
 	d, err := allOf(limits, 1).Do(background)
 	if err != nil || d.Granted {
 		t.Errorf("%+v, %v; want a denial", d, err)
@@ -192,13 +198,7 @@ func TestAllForgets(t *testing.T) {
 	address := limits.ListLog("address", loader.PerHour(1), loader.RememberDenials(10))
 	account := limits.ListLog("account", loader.PerHour(1))
 	wantGrant(t, account, "ada", 1)
-	var pipelines atomic.Int64
-	through := make(chan struct{})
-	rdb.AddHook(hook{piped: func(cmds []redis.Cmder) {
-		if pipelines.Add(1) == 2 {
-			<-through
-		}
-	}})
+	through := holdReturn(rdb)
 	twice := limits.ListLog("other", loader.PerHour(9))
 	all := limits.All()
 	all.Allow(address, "a")

@@ -595,12 +595,6 @@ func TestLogOfAFailedRelease(t *testing.T) {
 	}, loader.Logger(logger))
 }
 
-// TestReleaseWithoutASlot defers the Release of a TryAcquire that was denied.
-func TestReleaseWithoutASlot(t *testing.T) {
-	var none *loader.Slot
-	must(t, none.Release())
-}
-
 // TestSlotsAfterTheirStateIsGone evicts the holders, and has all of them die: the limit is neither stuck nor higher.
 func TestSlotsAfterTheirStateIsGone(t *testing.T) {
 	withSlots(t, func(t *testing.T, s *slotServer) {

@@ -110,32 +110,30 @@ func (undisturbed) Err() error            { return nil }
 // TestDeadlineWithoutDone has a server that never answers: a call ends at the deadline of its context, also if that
 // does not end by itself, and else after the timeout.
 func TestDeadlineWithoutDone(t *testing.T) {
-	for how, sharing := range map[string][]loader.Option{"alone": {loader.WithoutSharing()}, "shared": nil} {
-		t.Run(how, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				rdb, _ := answering(func(ctx context.Context) error {
-					<-ctx.Done()
-					return ctx.Err()
-				})
-				limits := loader.New(rdb, sharing...)
-				log := limits.ListLog("x", loader.PerHour(5))
-				for after, want := range map[time.Duration]time.Duration{
-					200 * time.Millisecond: 200 * time.Millisecond, time.Minute: time.Second, -time.Second: 0,
-				} {
-					ctx, cancel := context.WithTimeout(background, after)
-					started := time.Now()
-					d, err := log.Allow(undisturbed{ctx}, "s")
-					all := limits.All()
-					all.Allow(log, "s")
-					_, err2 := all.Do(undisturbed{ctx})
-					if took := time.Since(started); err == nil || err2 == nil || took > 2*want || took < want*31/32 {
-						t.Errorf("after %v, want %v: %+v, %v, %v", took, want, d, err, err2)
-					}
-					cancel()
-				}
+	eachMode(t, func(t *testing.T, _ string, sharing []loader.Option) {
+		synctest.Test(t, func(t *testing.T) {
+			rdb, _ := answering(func(ctx context.Context) error {
+				<-ctx.Done()
+				return ctx.Err()
 			})
+			limits := loader.New(rdb, sharing...)
+			log := limits.ListLog("x", loader.PerHour(5))
+			for after, want := range map[time.Duration]time.Duration{
+				200 * time.Millisecond: 200 * time.Millisecond, time.Minute: time.Second, -time.Second: 0,
+			} {
+				ctx, cancel := context.WithTimeout(background, after)
+				started := time.Now()
+				d, err := log.Allow(undisturbed{ctx}, "s")
+				all := limits.All()
+				all.Allow(log, "s")
+				_, err2 := all.Do(undisturbed{ctx})
+				if took := time.Since(started); err == nil || err2 == nil || took > 2*want || took < want*31/32 {
+					t.Errorf("after %v, want %v: %+v, %v, %v", took, want, d, err, err2)
+				}
+				cancel()
+			}
 		})
-	}
+	})
 }
 
 // lateTimer is a context that ends a millisecond after its deadline.

@@ -30,6 +30,8 @@ func (m making) returner(l *loader.Loader, limit loader.Limit, opts ...loader.Li
 	return m.make(l, limit, opts...).(loader.Returner)
 }
 
+// TestGiveBack gives back what was granted to another process, whose decision comes as JSON, to a server that has lost
+// its scripts.
 func TestGiveBack(t *testing.T) {
 	eachReturner(t, func(t *testing.T, m making) {
 		each(t, func(t *testing.T, rdb *redis.Client) {
@@ -39,7 +41,12 @@ func TestGiveBack(t *testing.T) {
 			if d.Permits != 4 || !strings.HasPrefix(d.Key, "sluice:test:{s}:"+m.tail) || (d.ID != "") != (m.name == "ZSetLog") {
 				t.Errorf("%+v", d)
 			}
+			text, err := json.Marshal(d)
+			must(t, err)
+			d = loader.Decision{}
+			must(t, json.Unmarshal(text, &d))
 			denial := wantDenial(t, limiter, "s", 1)
+			must(t, rdb.ScriptFlush(background).Err())
 			wantReturned(t, limiter, "s", denial, 0, 1)
 			wantReturned(t, limiter, "s", d, 3, 3)
 			wantRemaining(t, limiter, "s", 3)
@@ -48,20 +55,6 @@ func TestGiveBack(t *testing.T) {
 			wantGrant(t, limiter, "s", 4)
 			wantDenial(t, limiter, "s", 1)
 		})
-	})
-}
-
-// TestGiveBackInAnotherProcess has the decision go through JSON.
-func TestGiveBackInAnotherProcess(t *testing.T) {
-	eachReturner(t, func(t *testing.T, m making) {
-		_, rdb := fake(t)
-		limiter := m.returner(loader.New(rdb), loader.PerMinute(5))
-		text, err := json.Marshal(wantGrant(t, limiter, "s", 3))
-		must(t, err)
-		var d loader.Decision
-		must(t, json.Unmarshal(text, &d))
-		wantReturned(t, m.returner(loader.New(rdb), loader.PerMinute(5)), "s", d, 2, 2)
-		wantRemaining(t, limiter, "s", 4)
 	})
 }
 
@@ -142,18 +135,6 @@ func TestGiveBackIsSentOnce(t *testing.T) {
 		_, err := log.GiveBack(background, "s", d, 1)
 		as[*loader.OutcomeUnknownError](t, err)
 		wantRemaining(t, log, "s", 7)
-	})
-}
-
-// TestGiveBackLoadsItsScript has the server know none.
-func TestGiveBackLoadsItsScript(t *testing.T) {
-	eachReturner(t, func(t *testing.T, m making) {
-		rdb := real(t)
-		limiter := m.returner(loader.New(rdb), loader.PerHour(10))
-		d := wantGrant(t, limiter, "s", 4)
-		must(t, rdb.ScriptFlush(background).Err())
-		wantReturned(t, limiter, "s", d, 4, 4)
-		wantRemaining(t, limiter, "s", 10)
 	})
 }
 

@@ -109,7 +109,8 @@ func TestObserverOfEveryMethod(t *testing.T) {
 			w.saw(t, event("Reserve", 1, reserved.Decision()))
 		}
 		must(t, limiter.Reset(background, "ada"))
-		w.saw(t)
+		must(t, limits.TokenBucket("x", loader.PerSecond(1)).SetRate(background, "ada", loader.PerSecond(2)))
+		w.saw(t) // neither decides anything
 
 		batch := limits.Batch()
 		first, late := batch.AllowN(limiter, "ada", 3), batch.Allow(limiter, "ada")
@@ -158,16 +159,6 @@ func TestObserverOfErrors(t *testing.T) {
 	never := event("Allow", 0)
 	never.Decision = loader.Decision{Wait: loader.Never}
 	w.saw(t, never, event("Allow", 1), event("Allow", 0))
-}
-
-// TestObserverOfScripts tests scripts that are called without a limiter.
-func TestObserverOfScripts(t *testing.T) {
-	w := &watcher{t: t}
-	_, rdb := fake(t)
-	limits := loader.New(rdb, loader.Observe(w))
-	must(t, limits.Preload(background))
-	must(t, limits.TokenBucket("x", loader.PerSecond(1)).SetRate(background, "ada", loader.PerSecond(2)))
-	w.saw(t) // it decides nothing
 }
 
 // TestObserverOfLocalAnswers tests decisions that reach no server.

@@ -44,27 +44,29 @@ type proxy struct {
 	seen   atomic.Int64 // EVALSHA and EVAL that the client sent
 }
 
-func newProxy(t *testing.T, server string) *proxy {
+// listen serves connections of an address, one after the other.
+func listen(t *testing.T, serve func(conn net.Conn)) (addr string) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
-	p := &proxy{addr: l.Addr().String(), server: server}
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for conn, err := l.Accept(); err == nil; conn, err = l.Accept() {
+			serve(conn)
+		}
+	}()
+	return l.Addr().String()
+}
+
+func newProxy(t *testing.T, server string) *proxy {
+	p := &proxy{server: server}
+	p.addr = listen(t, func(conn net.Conn) { go p.serve(conn) })
 	t.Cleanup(func() {
-		_ = l.Close()
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		for _, conn := range p.held {
 			_ = conn.Close()
 		}
 	})
-	go func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go p.serve(conn)
-		}
-	}()
 	return p
 }
 

@@ -136,24 +136,6 @@ func TestQuotaOfOverPeriod(t *testing.T) {
 	wantRemaining(t, first, "s", 6)
 }
 
-// TestQuotaInAll charges a quota and a window together, or neither.
-func TestQuotaInAll(t *testing.T) {
-	_, rdb := fake(t)
-	limits := loader.New(rdb)
-	month, minute := limits.Quota("m", 3, loader.Between(second0, second0.AddDate(0, 1, 0))), limits.ListLog("w", loader.PerMinute(2))
-	for i, want := range []bool{true, true, false} {
-		all := limits.All()
-		all.Allow(month, "s")
-		all.Allow(minute, "s")
-		d, err := all.Do(background)
-		if must(t, err); d.Granted != want {
-			t.Errorf("call %d: %+v", i, d)
-		}
-	}
-	must(t, limits.Flush(background))
-	wantRemaining(t, month, "s", 1)
-}
-
 // TestQuotaShared has many callers ask at once: they share commands, and no permit too many is granted.
 func TestQuotaShared(t *testing.T) {
 	rdb := real(t)

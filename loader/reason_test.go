@@ -22,15 +22,10 @@ func TestReasons(t *testing.T) {
 		proxy.next(fault{answer: answer + "\r\n"})
 		return rdb
 	}
-	hangsUp, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	t.Cleanup(func() { _ = hangsUp.Close() })
-	go func() {
-		for conn, err := hangsUp.Accept(); err == nil; conn, err = hangsUp.Accept() {
-			_, _ = io.ReadAtLeast(conn, make([]byte, 64), 1)
-			_ = conn.Close() // as a port for TLS does
-		}
-	}()
+	hangsUp := listen(t, func(conn net.Conn) {
+		_, _ = io.ReadAtLeast(conn, make([]byte, 64), 1)
+		_ = conn.Close() // as a port for TLS does
+	})
 	byTLS := options(server.Options().Addr)
 	byTLS.TLSConfig = &tls.Config{ServerName: "localhost"}
 	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{server.Options().Addr}})
@@ -41,7 +36,7 @@ func TestReasons(t *testing.T) {
 		"lacks a right: `sluice acl`": answering("-NOPERM User app has no permissions to run the 'evalsha' command"),
 		"older than Redis 5.0": answering("-ERR Error running script (call to f_9): @user_script:1: @user_script: 1: " +
 			"Write commands not allowed after non deterministic commands."),
-		"if the port is for TLS, the":     redis.NewClient(options(hangsUp.Addr().String())),
+		"if the port is for TLS, the":     redis.NewClient(options(hangsUp)),
 		"if the port is not for TLS, the": redis.NewClient(byTLS),
 	} {
 		_, err := loader.New(rdb).ListLog("x", loader.PerHour(5)).Allow(background, "s")

@@ -383,23 +383,13 @@ func TestNoServer(t *testing.T) {
 
 // TestConnectionLostBeforeSending has a server hang up while the client greets it: nothing was sent.
 func TestConnectionLostBeforeSending(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	defer func() { _ = l.Close() }()
 	var greeted atomic.Int64
-	go func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			greeted.Add(1)
-			_ = conn.Close()
-		}
-	}()
-	opt := options(l.Addr().String())
+	opt := options(listen(t, func(conn net.Conn) {
+		greeted.Add(1)
+		_ = conn.Close()
+	}))
 	opt.MaxRetries = -1
-	_, err = loader.New(clientOf(t, opt)).ListLog("x", loader.PerMinute(5)).Allow(background, "s")
+	_, err := loader.New(clientOf(t, opt)).ListLog("x", loader.PerMinute(5)).Allow(background, "s")
 	if err == nil || errors.Is(err, loader.ErrOutcomeUnknown) {
 		t.Errorf("nothing was sent: %v", err)
 	}

@@ -46,13 +46,14 @@ func (s *sentScripts) take() string {
 }
 
 // watchScripts notes what a client sends.
-func watchScripts(rdb *redis.Client) *sentScripts {
+func watchScripts(rdb interface{ AddHook(redis.Hook) }) *sentScripts {
 	s := &sentScripts{}
-	rdb.AddHook(hook{before: s.note, piped: func(cmds []redis.Cmder) {
+	rdb.AddHook(around(func(_ context.Context, cmds []redis.Cmder, send func() error) error {
 		for _, cmd := range cmds {
 			s.note(cmd)
 		}
-	}})
+		return send()
+	}))
 	return s
 }
 
@@ -318,7 +319,7 @@ func TestManyRefused(t *testing.T) {
 		rdb.AddHook(around(func(_ context.Context, cmds []redis.Cmder, send func() error) error {
 			if refuses && cmds[0].Args()[1] == sluice.GCRAManyV1SHA1 {
 				refuses = false
-				cmds[0].SetErr(redisError(c.refusal))
+				cmds[0].SetErr(serverError(c.refusal))
 				return cmds[0].Err()
 			}
 			return send()
@@ -340,11 +341,6 @@ func TestManyRefused(t *testing.T) {
 	}
 }
 
-type redisError string
-
-func (e redisError) Error() string { return string(e) }
-func (redisError) RedisError()     {}
-
 // One of many callers leaves before their command is written: nothing is decided for that one, and the others get
 // their decisions.
 func TestManyCallerLeaves(t *testing.T) {
@@ -363,7 +359,7 @@ func TestManyCallerLeaves(t *testing.T) {
 				written = append(written, strings.Join(words[2:3+max(keys, 1)], " "))
 				switch {
 				case keys == 0:
-					cmd.SetErr(redisError("BADARG KEYS: want 1 to 64"))
+					cmd.SetErr(serverError("BADARG KEYS: want 1 to 64"))
 				case keys == 1:
 					cmd.(interface{ SetVal([]int64) }).SetVal(yes(2))
 					cmd.SetErr(nil)
@@ -406,12 +402,7 @@ func TestManyNotOnARing(t *testing.T) {
 	m := miniredis.RunT(t)
 	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": m.Addr()}, DisableIdentity: true})
 	t.Cleanup(func() { _ = ring.Close() })
-	sent := &sentScripts{}
-	ring.AddHook(hook{piped: func(cmds []redis.Cmder) {
-		for _, cmd := range cmds {
-			sent.note(cmd)
-		}
-	}})
+	sent := watchScripts(ring)
 	limits := loader.New(ring, loader.Timeout(never))
 	must(t, limits.Preload(background))
 	if _, err := allowAll(limits, limits.GCRA("x", loader.PerMinute(2)), 4); err != nil {

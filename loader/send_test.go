@@ -194,19 +194,7 @@ func TestDeadlineIsKept(t *testing.T) {
 // TestServerThatNeverAnswers accepts connections and says nothing: no decision leaves, and what was begun
 // ends by itself.
 func TestServerThatNeverAnswers(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	defer func() { _ = l.Close() }()
-	go func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			t.Cleanup(func() { _ = conn.Close() })
-		}
-	}()
-	opt := options(l.Addr().String())
+	opt := options(listen(t, func(conn net.Conn) { t.Cleanup(func() { _ = conn.Close() }) }))
 	opt.ReadTimeout, opt.PoolSize, opt.MaxRetries = 300*time.Millisecond, 4, -1
 	rdb := redis.NewClient(opt)
 	before := runtime.NumGoroutine()

@@ -105,38 +105,6 @@ func TestGiveBackAfterAPlan(t *testing.T) {
 	})
 }
 
-// TestSliceRingCoversItsWindow asks at the end of a slice: a full window later the limit still holds.
-func TestSliceRingCoversItsWindow(t *testing.T) {
-	m, rdb := fake(t)
-	ring := loader.New(rdb).SliceRing("x", []loader.Limit{loader.PerMinute(5)})
-	slice := 300 * time.Millisecond
-	m.SetTime(second0.Add(slice - time.Microsecond))
-	wantGrant(t, ring, "s", 5)
-	m.SetTime(second0.Add(time.Minute))
-	wantDenial(t, ring, "s", 1)
-	m.SetTime(second0.Add(time.Minute + slice))
-	wantGrant(t, ring, "s", 1)
-}
-
-// TestLongWindowHolds follows a window of 61 days: nothing is granted until the whole of it has gone by.
-func TestLongWindowHolds(t *testing.T) {
-	m, rdb := fake(t)
-	start := time.UnixMicro(20000 * day.Microseconds()) // where a slice begins
-	ring := loader.New(rdb).SliceRing("x", []loader.Limit{permits(5, 61*day)}, loader.Slice(day))
-	for _, step := range []struct {
-		at      time.Duration
-		granted bool
-	}{
-		{day - time.Microsecond, true}, {day, false}, {61 * day, false}, {62*day - time.Microsecond, false}, {62 * day, true},
-	} {
-		m.SetTime(start.Add(step.at))
-		d, err := ring.AllowN(background, "s", 5)
-		if err != nil || d.Granted != step.granted {
-			t.Errorf("%v: %+v, %v; want granted %v", step.at, d, err, step.granted)
-		}
-	}
-}
-
 // TestReport charges what is reported, whatever the windows hold, also where it is shared with others or goes as a
 // function.
 func TestReport(t *testing.T) {
