@@ -52,7 +52,7 @@ class Budget extends SliceRing {
   async settle(subject, id, actual, options = {}) {
     const { key, settled, permits } = await this.correct('settle', subject, id, actual, options);
     if (settled > 0 || permits > 0) return;
-    if ((await this.limits.caller.command(['EXISTS', key], key, this.bounds(options))) > 0) return; // settled with 0
+    if ((await this.limits.caller.command(['exists', key], key, this.bounds(options))) > 0) return; // settled with 0
     const message = `${this.name}: id ${show(id)} is not reserved, or no longer: charge() would charge it`;
     throw new NotReservedError(message, { limiter: this.name, id });
   }
@@ -80,12 +80,11 @@ class Budget extends SliceRing {
     return this.decide('peek', subject, { n: 0, maxWait: 0 }, this.check('peek', options));
   }
 
-  async ask(subject, question, bounds) {
+  ask(subject, question, bounds) {
     if (question.n > 0) return super.ask(subject, question, bounds);
     const ring = scriptOf('slice_ring_v1');
     const args = argsOf(ring, { permits: 0, reported: 0 }, this.ring.groups);
-    const reply = await this.limits.caller.run(ring, this.grantKeys(subject), args, { ...bounds, peeks: true });
-    return this.decision(reply, 0);
+    return this.limits.caller.run(ring, this.grantKeys(subject), args, { ...bounds, peeks: true });
   }
 }
 

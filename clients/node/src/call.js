@@ -53,7 +53,7 @@ class Caller {
     try {
       return await this.attempt(words, key, end);
     } catch (error) {
-      throw unavailable(words[0], error, end);
+      throw unavailable(words[0].toUpperCase(), error, end);
     } finally {
       end.end();
     }
@@ -95,7 +95,7 @@ class Call {
 
   async run(args) {
     const { caller, script, keys, end } = this;
-    const words = ['EVALSHA', script.sha1, String(keys.length), ...keys, ...args];
+    const words = ['evalsha', script.sha1, String(keys.length), ...keys, ...args];
     try {
       let reply;
       do {

@@ -99,9 +99,9 @@ class Concurrency extends Limiter {
   /** Notes on the question whether Redis may have given a slot without saying so. */
   async ask(subject, question, bounds) {
     try {
-      const decision = await super.ask(subject, question, bounds);
-      if (decision.granted) question.unknown = false;
-      return decision;
+      const reply = await super.ask(subject, question, bounds);
+      if (reply[0] > 0) question.unknown = false;
+      return reply;
     } catch (error) {
       question.unknown ||= error instanceof OutcomeUnknownError;
       throw error;

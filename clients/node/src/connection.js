@@ -39,8 +39,11 @@ const closeAfter = 1000; // milliseconds, for the replies that are on their way
  * connected again; if replies say that it leads to the wrong place, only that. The client itself is left alone.
  */
 class Connection {
-  constructor(client) {
+  /** owner is the connection that this one is a duplicate of. */
+  constructor(client, owner) {
     Object.assign(this, { client, deadlines: new Deadlines(), duplicate: undefined, failure: '' });
+    this.owner = owner ?? this;
+    this.unanswered = 0; // commands since the last reply
     Object.assign(this, { backOff: minBackOff, nextDuplicate: 0, lastReply: -Infinity, isMisled: false });
     this.unreadySince = undefined; // when a call first found it so
     client.on?.('ready', () => this.heard(Object.assign(this, { isMisled: false, failure: '' })));
@@ -52,24 +55,30 @@ class Connection {
   send(words, key, end) {
     const link = this.link();
     const isInUse = performance.now() - link.lastReply <= idle && link.isReady() && !end.signal; // it may abort at once
-    return isInUse ? this.exchange(link, words, key, end) : end.until(this.sendOver(link, words, key, end));
+    return isInUse ? end.until(link.write(words, key, end), link) : this.sendOver(link, words, key, end);
   }
 
   /** Sends it as soon as the link is ready. */
   async sendOver(link, words, key, end) {
     const late = () => 'it was aborted before';
+    end.queue(link);
     if (performance.now() - link.lastReply > idle) await end.before(link.look(), late);
     await link.ready(end);
     if (end.aborted) throw new Unsent(late());
-    return this.exchange(link, words, key, end);
+    return end.until(link.write(words, key, end), link);
   }
 
-  exchange(link, words, key, end) {
-    return end.until(link.write(words, key, end), () => this.heard(link), (error) => {
-      if (link.misleads(error)) this.leave(link);
-      else if (isReply(error)) this.heard(link);
-      return link.hasNotRun(error) ? new Unsent(error.message, { cause: error }) : error;
-    });
+  /** A reply has come over this connection. */
+  replied() {
+    this.unanswered = 0;
+    this.owner.heard(this);
+  }
+
+  /** Returns what an error of the client says. */
+  failed(error) {
+    if (this.misleads(error)) this.owner.leave(this);
+    else if (isReply(error)) this.replied();
+    return this.hasNotRun(error) ? new Unsent(error.message, { cause: error }) : error;
   }
 
   /** Lets the event loop read that the server has closed the connection: it takes up to three turns. */
@@ -99,9 +108,13 @@ class Connection {
     const { silent, timedOut } = this.deadlines;
     const isSilent = timedOut && silent >= longestSilence && (this.duplicate || this.isReady());
     this.unreadySince = this.isReady() ? undefined : (this.unreadySince ?? performance.now());
-    const isUnready = !this.duplicate && !this.isEnded() && performance.now() - this.unreadySince >= longestUnready;
-    if ((isSilent || isUnready) && !this.isCluster) this.open();
+    if ((isSilent || this.isUnready()) && !this.isCluster) this.open();
     return this.duplicate ?? this;
+  }
+
+  isUnready() {
+    if (this.unreadySince === undefined || this.duplicate || this.isEnded()) return false;
+    return performance.now() - this.unreadySince >= longestUnready;
   }
 
   /** Opens a duplicate. That of a cluster is used when it knows the nodes. */
@@ -112,8 +125,8 @@ class Connection {
     this.backOff = Math.min(2 * this.backOff, maxBackOff);
     const client = (this.isCluster ? this.client.duplicate() : this.reconnecting()).on('error', () => {});
     const opened = Promise.resolve(client.connect()).catch(() => {}); // ioredis connects by itself
-    if (this.isCluster) opened.then(() => this.use(new this.constructor(client)));
-    else this.use(new this.constructor(client));
+    if (this.isCluster) opened.then(() => this.use(new this.constructor(client, this)));
+    else this.use(new this.constructor(client, this));
   }
 
   /** Sends over a duplicate from now on, or without one over the client. */
@@ -164,8 +177,8 @@ class Connection {
 
 /** node-redis 4 and later. It does not repeat a command. */
 class NodeRedis extends Connection {
-  constructor(client) {
-    super(client);
+  constructor(client, owner) {
+    super(client, owner);
     if (client.options?.legacyMode) throw refused('want one without legacyMode');
     if (typeof client.getSentinelNode === 'function') throw refused('a sentinel client is not supported: ioredis is');
     this.isCluster = typeof client.nodeClient === 'function';
@@ -230,38 +243,35 @@ function hasNotRun(error) {
 
 /** ioredis and iovalkey. By default they send commands again whose replies were lost: such clients are refused. */
 class IORedis extends Connection {
-  constructor(client) {
-    super(client);
+  constructor(client, owner) {
+    super(client, owner);
     const { options } = client;
     this.isCluster = client.isCluster === true;
-    this.inFlight = new Set();
     if (options.keyPrefix) throw refused('want one without keyPrefix: Limits has the option prefix');
     if (this.isCluster) checkCluster(options);
     else checkSingle(options);
-    client.on('close', () => this.forget());
+    // A client that does not send a command again forgets it when the connection is lost.
+    if (!this.isCluster) client.on('close', () => this.owner.deadlines.lost(this));
   }
 
-  write([name, ...args]) {
-    const words = [name.toLowerCase(), ...args]; // in capitals ioredis before 6 finds no key, and asks any node
-    if (this.isCluster) return this.client.call(...words);
-    return new Promise((resolve, reject) => {
-      this.inFlight.add(reject);
-      const ended = (settle) => (outcome) => {
-        this.inFlight.delete(reject);
-        settle(outcome);
-      };
-      this.client.call(...words).then(ended(resolve), ended(reject));
-    });
+  /** The name is in small letters: in capitals ioredis before 6 finds no key, and asks any node. */
+  write(words) {
+    if (!this.isCluster && this.unanswered++ > 0) this.cork(this.client.stream);
+    return this.client.call(...words);
   }
 
   hasNotRun(error) {
     return this.isCluster && hasNotRun(error);
   }
 
-  /** A client that does not send a command again forgets it when the connection is lost. */
-  forget() {
-    for (const reject of this.inFlight) reject(new Error('the connection was lost'));
-    this.inFlight.clear();
+  /**
+   * What is sent in one turn of the event loop goes out in one write, as node-redis does it: most of the time of many
+   * calls is that of their writes. The first command after a reply does not wait for others.
+   */
+  cork(stream) {
+    if (!stream || stream.writableCorked > 0) return;
+    stream.cork();
+    process.nextTick(() => stream.uncork());
   }
 
   async load(source, end) {

@@ -51,7 +51,7 @@ class Deadlines {
     this.silent += passed;
     this.#places = this.#places.filter((place) => {
       const { deadline } = place;
-      const waits = deadline.place === place;
+      const waits = deadline?.place === place;
       if (waits) deadline.waited = answers ? 0 : deadline.waited + passed;
       if (waits && deadline.waited >= deadline.timeout) {
         this.timedOut = true;
@@ -62,6 +62,25 @@ class Deadlines {
       return waits;
     });
   }
+
+  /** Ends what was sent over a connection that is lost: its client may never say so. */
+  lost(link) {
+    for (const place of this.#places) {
+      const waits = place.link === link && place.deadline?.place === place;
+      if (waits) place.reject?.(new Error('the connection was lost'));
+    }
+  }
+}
+
+/** A command that was sent over a link, among all others in the order of sending. */
+class Place {
+  answered = false;
+  reject = undefined; // as long as the reply is waited for
+
+  constructor(deadline, link) {
+    this.deadline = deadline;
+    this.link = link;
+  }
 }
 
 /**
@@ -69,8 +88,8 @@ class Deadlines {
  * node-redis uses of an AbortSignal, which would cost more than all the rest of a call.
  */
 class Deadline {
-  #works = []; // what to call when the call has to end
-  #off; // the caller's signal is not listened to any more
+  #works = undefined; // what to call when the call has to end
+  #off = undefined; // the caller's signal is not listened to any more
   aborted = false;
   reason = undefined;
   waited = -period; // it may begin just before a look
@@ -84,26 +103,27 @@ class Deadline {
   }
 
   /** Goes behind all other calls, because it is sent only now. */
-  queue() {
-    this.place = { deadline: this, answered: false };
+  queue(link) {
+    this.place = new Place(this, link);
     this.deadlines.add(this.place);
     return this.place;
   }
 
-  /** Resolves with what a client replies, or rejects when the call has to end: it may have run then. */
-  until(promise, heard = () => {}, errorOf = (error) => error) {
-    const place = this.queue();
+  /**
+   * Resolves with what a client replies, or rejects when the call has to end: it may have run then. The link, if there
+   * is one, is told of the reply, and makes the error of an error.
+   */
+  until(promise, link) {
+    const place = this.queue(link);
     return new Promise((resolve, reject) => {
-      // First a reply that has arrived is read, and the client has a turn to say that it has not sent the command.
-      const stop = () => setImmediate(reject, new Error('no reply', { cause: this.reason }));
-      this.addEventListener('abort', stop);
+      place.reject = reject;
       promise.then((reply) => {
         place.answered = true;
-        heard();
+        link?.replied();
         resolve(reply);
       }, (error) => {
         place.answered = isReply(error);
-        reject(errorOf(error));
+        reject(link ? link.failed(error) : error);
       });
     });
   }
@@ -111,7 +131,9 @@ class Deadline {
   /** Resolves with the promise, or rejects as soon as the call has to end: nothing was sent. */
   before(promise, why) {
     return new Promise((resolve, reject) => {
-      this.addEventListener('abort', () => reject(new Unsent(why())));
+      const stop = () => reject(new Unsent(why()));
+      if (this.aborted) return stop();
+      this.addEventListener('abort', stop);
       promise.then(resolve);
     });
   }
@@ -120,15 +142,18 @@ class Deadline {
     if (this.aborted) return;
     this.aborted = true;
     this.reason = reason;
-    this.#works.slice().forEach((work) => work());
+    // First a reply that has arrived is read, and the client has a turn to say that it has not sent the command.
+    if (this.place?.reject) setImmediate(this.place.reject, new Error('no reply', { cause: reason }));
+    this.#works?.slice().forEach((work) => work());
   }
 
   addEventListener(_, work) {
-    this.#works.push(work);
+    if (this.#works) this.#works.push(work);
+    else this.#works = [work];
   }
 
   removeEventListener(_, work) {
-    const at = this.#works.indexOf(work);
+    const at = this.#works?.indexOf(work) ?? -1;
     if (at >= 0) this.#works.splice(at, 1);
   }
 
@@ -138,6 +163,8 @@ class Deadline {
 
   /** The call has ended. */
   end() {
+    // The place stays until the next look, but holds nothing.
+    if (this.place) this.place.deadline = this.place.reject = undefined;
     this.place = undefined;
     this.#off?.();
   }

@@ -58,9 +58,13 @@ class Limiter {
   }
 
   /** Asks for n permits now, all or none. */
-  async allowN(subject, n, options = none) {
-    const { id } = this.check('allowN', options, 'id');
-    return this.decide('allowN', subject, { n, maxWait: 0, id: this.idOf(id) }, options);
+  allowN(subject, n, options = none) {
+    try {
+      const { id } = this.check('allowN', options, 'id');
+      return this.decide('allowN', subject, { n, maxWait: 0, id: this.idOf(id) }, options);
+    } catch (error) {
+      return Promise.reject(error); // one promise less than that of an async function
+    }
   }
 
   /** Says what could be granted now, and changes nothing. */
@@ -72,7 +76,7 @@ class Limiter {
   async reset(subject, options = {}) {
     this.check('reset', options);
     const keys = this.resets(subject);
-    await this.limits.caller.command(['UNLINK', ...keys], keys[0], this.bounds(options));
+    await this.limits.caller.command(['unlink', ...keys], keys[0], this.bounds(options));
   }
 
   /** Returns the keys that reset() removes. */
@@ -121,7 +125,8 @@ class Limiter {
     if (method !== 'peek') this.checkNumber(method, question.n);
     if (this.capacity === 0) return this.never(subject);
     try {
-      return await this.ask(subject, question, this.bounds(options));
+      const reply = await this.ask(subject, question, this.bounds(options));
+      return this.decision(reply, question.n, question.id, question.key);
     } catch (error) {
       if (options.signal?.aborted) throw error;
       return this.fallBack(error, subject, question);
@@ -131,18 +136,20 @@ class Limiter {
   checkNumber(method, n) {
     const { name, kind: { amount: argument = 'n' } } = this;
     integer(name, argument, n, 1, Infinity);
-    const upper = Math.min(this.capacity || Infinity, argumentOf(this.script, 'permits').max);
-    if (this.capacity === 0 || n <= upper) return;
+    this.most ??= Math.min(this.capacity || Infinity, argumentOf(this.script, 'permits').max);
+    if (this.capacity === 0 || n <= this.most) return;
+    const upper = this.most;
     const message = `${name}: ${method}(${n}) exceeds limit ${upper}`;
     throw new errors.ExceedsLimitError(message, { limiter: name, argument, value: n, want: `up to ${upper}` });
   }
 
-  async ask(subject, { n, maxWait, id }, bounds) {
+  /** Resolves with the reply to a question, on which it notes the key. */
+  ask(subject, question, { timeout, signal }) {
+    const { n, maxWait, id } = question;
     const keys = this.keys(subject, id === undefined ? this.values : { ...this.values, id });
-    const { timeout, signal } = bounds;
+    question.key = keys[0];
     const options = { timeout, signal, repeats: id !== undefined, peeks: n === 0 };
-    const reply = await this.limits.caller.run(this.script, keys, this.args(n, maxWait, id), options);
-    return this.decision(reply, n, id, keys[0]);
+    return this.limits.caller.run(this.script, keys, this.args(n, maxWait, id), options);
   }
 
   /** Returns the ARGV of a question. It is often that of the last one. */
@@ -164,7 +171,7 @@ class Limiter {
       if (id) decision.id = id;
       if (this.ring) decision.rings = this.ring.slices;
     }
-    this.detail(decision, reply.slice(5), resetAfter, now);
+    if (reply.length > 5) this.detail(decision, reply.slice(5), resetAfter, now);
     return Object.freeze(decision);
   }
 

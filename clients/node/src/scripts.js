@@ -19,7 +19,8 @@ function scriptOf(name, companion) {
 
 /** Returns what the manifest says of an argument: its range. */
 function argumentOf(script, ...names) {
-  return [...script.arguments, ...(script.group?.arguments ?? [])].find((argument) => names.includes(argument.name));
+  const isNamed = (argument) => names.includes(argument.name);
+  return script.arguments.find(isNamed) ?? script.group?.arguments.find(isNamed);
 }
 
 const words = { prefix: new RegExp(manifest.key.words.prefix), limiter: new RegExp(manifest.key.words.limiter) };
@@ -56,7 +57,8 @@ const maxSubjectBytes = 65536;
 
 /** Returns a subject as it stands in keys. */
 function checkSubject(limiter, subject) {
-  const bytes = isText(subject) ? Buffer.byteLength(subject) : 0;
+  const isShort = subject?.length * 3 <= maxSubjectBytes; // a character has up to 3 bytes
+  const bytes = !isText(subject) ? 0 : isShort ? subject.length : Buffer.byteLength(subject);
   if (bytes > 0 && bytes <= maxSubjectBytes) return escape(subject);
   const shown = bytes > 0 ? `of ${bytes} bytes` : show(subject);
   const want = `a Unicode string of 1 to ${maxSubjectBytes} bytes`;
@@ -66,6 +68,8 @@ function checkSubject(limiter, subject) {
 /** Returns the KEYS of a script. values has what stands for <id> and <client>; groups what stands for <slice>. */
 function keysOf(script, { prefix, name }, subject, values, groups = []) {
   const start = `${prefix}:${name}:{${checkSubject(name, subject)}}:`; // they were checked when it was made
+  const [{ state, parts }] = script.keys.length === 1 && !script.group ? script.keys : [{}];
+  if (parts?.length === 0) return [start + state]; // most scripts have no more
   const keyOf = (key, named) => {
     if (key.parts.length === 0) return start + key.state;
     const fill = (part) => part.replace(/<([a-z]+)>/g, (_, word) => named[`${word}_i`] ?? named[word]);
