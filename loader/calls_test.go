@@ -39,6 +39,8 @@ type callVector struct {
 	MaxWait      int64       `json:"max_wait,omitempty"`
 	ClientID     string      `json:"client_id,omitempty"`
 	PerClient    bool        `json:"per_client,omitempty"`
+	Begin        int64       `json:"begin,omitempty"` // of a quota's own period, which lasts until End
+	End          int64       `json:"end,omitempty"`
 	Call         string      `json:"call"`
 	Subject      string      `json:"subject"`
 	Permits      int64       `json:"permits,omitempty"`
@@ -148,8 +150,16 @@ func callVectors() (vectors []callVector) {
 	return append(vectors, otherVectors(minute, hour)...)
 }
 
-// otherVectors are those of Budget and Concurrency.
+// otherVectors are those of Quota, Budget and Concurrency.
 func otherVectors(minute, hour callLimit) (vectors []callVector) {
+	for _, call := range []string{"peek", "allow", "report"} {
+		v := callVector{Limiter: "quota", Name: "exports", Limits: []callLimit{{Permits: 1e12}}, Call: call, Subject: "a%b"}
+		v.Begin, v.End = 1577836800000001, 4102444800000000 // the years 2020 to 2100, so that any clock is within
+		if call != "peek" {
+			v.Permits = 7
+		}
+		vectors = append(vectors, v)
+	}
 	hours := callLimit{Permits: 5000000, Window: toUS(2 * time.Hour)}
 	budget := callVector{Limiter: "budget", Name: "tokens", Subject: "acme", ID: "req:{81}%"}
 	for _, limits := range [][]callLimit{{minute}, {minute, hour}, {hours, minute}} {
@@ -274,6 +284,12 @@ func (v *callVector) call(l *loader.Loader) error {
 		return v.ask(l.SliceRing(v.Name, limits, opts...))
 	case "budget":
 		return v.askBudget(l.Budget(v.Name, limits, opts...))
+	case "quota":
+		quota := l.Quota(v.Name, limits[0].Permits, loader.Between(time.UnixMicro(v.Begin), time.UnixMicro(v.End)))
+		if v.Call == "report" {
+			return errOf(quota.Report(background, v.Subject, v.Permits))
+		}
+		return v.ask(quota)
 	}
 	_, _, err := l.Concurrency(v.Name, v.Slots, microseconds(v.TTL)).TryAcquire(background, v.Subject)
 	return err

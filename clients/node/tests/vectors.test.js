@@ -105,7 +105,8 @@ async function callOf(limits, { limiter, name, limits: given, call, subject, per
   const method = limiter.replace(/_./g, (letters) => letters[1].toUpperCase());
   const windows = given?.map(({ permits, window, burst }) => ({ permits, window: ms(window), burst }));
   const ring = ['sliceRing', 'budget'].includes(method);
-  const options = {
+  const quota = { permits: given?.[0].permits, period: { begin: ms(rest.begin), end: ms(rest.end) } };
+  const options = method === 'quota' ? quota : {
     ...(ring ? { windows } : windows?.[0]),
     slots: rest.slots,
     ttl: ms(rest.ttl),
@@ -125,6 +126,7 @@ async function callOf(limits, { limiter, name, limits: given, call, subject, per
     settle: () => made.settle(subject, id, n),
     charge: () => made.charge(subject, id, n),
     try_acquire: () => made.tryAcquire(subject),
+    report: () => made.report(subject, n),
   };
   return calls[call]();
 }

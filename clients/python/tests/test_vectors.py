@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from datetime import timedelta
+from datetime import datetime, timedelta, timezone
 
 import pytest
 from servers import ROOT
@@ -112,6 +112,9 @@ def limiter_of(factory, vector):
         options["settle_within"] = us(vector["settle_within"])
     if vector["limiter"] in ("slice_ring", "budget"):
         return getattr(factory, vector["limiter"])(name, limits, **options)
+    if vector["limiter"] == "quota":
+        period = tuple(datetime.fromtimestamp(0, timezone.utc) + us(vector[end]) for end in ("begin", "end"))
+        return factory.quota(name, limits[0].permits, period)
     if vector["limiter"] == "concurrency":
         return factory.concurrency(name, vector["slots"], us(vector["ttl"]))
     for option in ("client_id", "per_client"):
@@ -135,6 +138,8 @@ def steps_of(limiter, vector):
         return limiter._ask("reserve", subject, n, vector.get("max_wait", 60000000), id or "")
     if call == "set_limit":
         return limiter.set_rate(subject, limiter.limit)
+    if call == "report":
+        return limiter.report(subject, n)
     if call == "allow":
         return limiter.allow_n(subject, n, id) if id else limiter.allow_n(subject, n)
     return getattr(limiter, call)(subject)
