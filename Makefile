@@ -96,7 +96,7 @@ demo-outage: server ## requests before, in and after an outage of Redis, with a 
 
 audit-outage: server ## what callers in Go, Python, Node and behind nginx notice of an outage; and that of blips none does
 	@command -v nginx >/dev/null || { echo "make audit-outage: no nginx: install it with your package manager"; exit 1; }
-	go test ./internal/proof/soak -run '^TestServer(Outage|Blips|FailoverIsABlip)$$' -v -count=1 -chaos=full
+	go test ./internal/proof/soak -run '^TestServer(Outage|OutageNginx|Blips|FailoverIsABlip)$$' -v -count=1 -chaos=full
 
 attack-serve: server ## attacks on sluiced, a million new values among them: memory, and what other callers wait
 	cd cmd/sluiced && go test -run '^TestServerAttack$$' -v -count=1 -attack=5s -keys=1000000

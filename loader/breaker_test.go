@@ -114,6 +114,34 @@ func TestBreakerWaitsForTheTimeout(t *testing.T) {
 	})
 }
 
+// TestBreakerHearsLateReplies has a server answer after its callers have left: the next call is sent without a pause,
+// and if that is late too no other one is.
+func TestBreakerHearsLateReplies(t *testing.T) {
+	for _, way := range ways {
+		t.Run(way.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				rdb, asked := answering(func(context.Context) error {
+					time.Sleep(1500 * time.Millisecond)
+					return nil
+				})
+				limits := loader.New(rdb, append(way.opts, loader.Breaker(1, time.Minute))...)
+				limiter := limits.ListLog("x", loader.PerHour(5))
+				for range 2 {
+					_, sent := way.ask(limits, limiter, "s") // for 1 s
+					_, refused := way.ask(limits, limiter, "s")
+					if errors.Is(sent, loader.ErrBreakerOpen) || !errors.Is(refused, loader.ErrBreakerOpen) {
+						t.Errorf("%v, then %v", sent, refused)
+					}
+					time.Sleep(time.Second)
+				}
+				if n := asked.Load(); n != 2 {
+					t.Errorf("%d calls were sent, want 2", n)
+				}
+			})
+		})
+	}
+}
+
 // TestBreakerTriesOnce has ten callers when the pause is over: one of them tries.
 func TestBreakerTriesOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

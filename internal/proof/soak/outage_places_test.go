@@ -62,9 +62,12 @@ type load struct {
 
 // startLoad has callers ask until stop.
 func startLoad(callers int, ask func(caller int) (cause error)) *load {
+	return new(load).start(callers, ask)
+}
+
+func (l *load) start(callers int, ask func(caller int) (cause error)) *load {
 	ctx, cancel := context.WithCancel(context.Background())
 	var all sync.WaitGroup
-	l := &load{}
 	l.stop = func() {
 		cancel()
 		all.Wait()
@@ -125,27 +128,39 @@ func startLoader(t *testing.T, server *redistest.Server, breaker string) func() 
 	return l.note
 }
 
-// startNginx starts nginx and sluiced with the files of docs/serve.md, and a limit that is never full.
-func startNginx(t *testing.T, server *redistest.Server, breaker string) func() noted {
-	app := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
-	t.Cleanup(app.Close)
-	ports := map[string]string{"3000": app.URL[strings.LastIndex(app.URL, ":")+1:]}
+// get asks one of the documented ports of a site, and returns the header and what there is to read.
+type get func(port, path string) (http.Header, string)
+
+// startSite starts nginx and sluiced with the files of docs/serve.md, and a limit that is never full. Without a server
+// of Redis nginx asks one that always answers 204 in place of sluiced.
+func startSite(t *testing.T, server *redistest.Server, breaker string) get {
+	answering := func(code int) string {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }))
+		t.Cleanup(s.Close)
+		return s.URL[strings.LastIndex(s.URL, ":")+1:]
+	}
+	ports := map[string]string{"3000": answering(http.StatusOK)}
 	for _, port := range []string{"8000", "8080", "9090"} {
 		ports[port] = exampletest.FreePort(t)
+	}
+	if server == nil {
+		ports["8080"] = answering(http.StatusNoContent)
 	}
 	dir, files := t.TempDir(), exampletest.Files(t, "../../../docs/serve.md")
 	files["login.yaml"] = strings.Replace(files["login.yaml"], "[100/1m]", "[1000000/1s]\n    fail: open", 1)
 	for _, name := range []string{"login.yaml", "nginx.conf"} {
 		must(t, os.WriteFile(filepath.Join(dir, name), []byte(exampletest.WithPorts(files[name], ports)), 0o600))
 	}
-	exampletest.StartIn(t, dir, exampletest.Build(t, "../../..", "./cmd/sluiced"), "serve",
-		"--redis", "redis://"+server.Addr, "--headers", "draft-11", "--http", "127.0.0.1:"+ports["8080"], "--grpc", "",
-		"--admin", "127.0.0.1:"+ports["9090"], "--drain", "0s", fmt.Sprint("--breaker=", breaker == "with"), "login.yaml")
+	if server != nil {
+		exampletest.StartIn(t, dir, exampletest.Build(t, "../../..", "./cmd/sluiced"), "serve",
+			"--redis", "redis://"+server.Addr, "--headers", "draft-11", "--http", "127.0.0.1:"+ports["8080"], "--grpc", "",
+			"--admin", "127.0.0.1:"+ports["9090"], "--drain", "0s", fmt.Sprint("--breaker=", breaker == "with"), "login.yaml")
+	}
 	exampletest.StartIn(t, dir, "nginx", "-p", ".", "-c", "nginx.conf", "-e", "stderr",
 		"-g", "daemon off; master_process off; pid nginx.pid; error_log stderr crit;")
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 50}}
 	t.Cleanup(client.CloseIdleConnections)
-	get := func(port, path string) (http.Header, string) {
+	return func(port, path string) (http.Header, string) {
 		response, err := client.Get("http://127.0.0.1:" + ports[port] + path)
 		if err != nil {
 			return nil, err.Error()
@@ -154,19 +169,27 @@ func startNginx(t *testing.T, server *redistest.Server, breaker string) func() n
 		body, _ := io.ReadAll(response.Body)
 		return response.Header, response.Status + "\n" + string(body)
 	}
-	var undecided = errors.New("not decided by Redis")
-	l := startLoad(50, func(int) error {
-		header, _ := get("8000", "/")
-		if header.Get("RateLimit") == "" { // it says nothing of what a fallback has granted
-			return undecided
-		}
-		return nil
-	})
+}
+
+// ask asks nginx.
+func (g get) ask(int) error {
+	header, _ := g("8000", "/")
+	if header.Get("RateLimit") == "" { // it says nothing of what a fallback has granted
+		return errUndecided
+	}
+	return nil
+}
+
+var errUndecided = errors.New("not decided by Redis")
+
+func startNginx(t *testing.T, server *redistest.Server, breaker string) func() noted {
+	site := startSite(t, server, breaker)
+	l := startLoad(50, site.ask)
 	t.Cleanup(l.stop)
 	open := regexp.MustCompile(`(?m)^sluiced_redis_breakers_open ([1-9])`)
 	return func() noted {
 		n := l.note()
-		if _, metrics := get("9090", "/metrics"); open.MatchString(metrics) {
+		if _, metrics := site("9090", "/metrics"); open.MatchString(metrics) {
 			n.refused = n.calls
 		}
 		return n

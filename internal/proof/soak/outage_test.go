@@ -79,25 +79,48 @@ func suffer(t *testing.T, note func() noted, name string, breaker bool, begin, e
 	}
 }
 
-// TestServerBlips has faults that a call survives within its time: no breaker opens.
-func TestServerBlips(t *testing.T) {
-	server := redistest.Start(t)
-	rdb := redis.NewClient(&redis.Options{Addr: server.Addr})
-	t.Cleanup(func() { _ = rdb.Close() })
-	admin := redis.NewClient(&redis.Options{Addr: server.Addr})
-	t.Cleanup(func() { _ = admin.Close() })
-	ctx := context.Background()
-	opts := []loader.LimiterOption{loader.FailOpen()}
-	if !full() { // a busy machine may stall for longer than 100 ms
-		opts = nil
+// TestServerOutageNginx has 50 connections ask nginx in turns: while Redis decides, while it is frozen, and with a
+// server that always answers 204 in place of sluiced. What all three take is nginx's and the callers', not sluiced's.
+func TestServerOutageNginx(t *testing.T) {
+	well, frozen := redistest.Start(t), redistest.Start(t)
+	sites := []struct {
+		name string
+		get  get
+		load load
+	}{
+		{name: "Redis decides", get: startSite(t, well, "with")},
+		{name: "Redis is frozen", get: startSite(t, frozen, "with")},
+		{name: "204 in place of sluiced", get: startSite(t, nil, "")},
 	}
-	limiter := loader.New(rdb).GCRA("x", loader.PerSecond(1_000_000), opts...)
+	for i := range sites[:2] {
+		redistest.Await(t, "decisions of Redis", func() bool { return sites[i].get.ask(0) == nil })
+	}
+	must(t, syscall.Kill(frozen.PID, syscall.SIGSTOP))
+	defer func() { _ = syscall.Kill(frozen.PID, syscall.SIGCONT) }()
+	for round := range byExtent(2, 12) {
+		for i := range sites {
+			l := sites[i].load.start(50, sites[i].get.ask)
+			time.Sleep(time.Second)
+			if l.stop(); round == 0 { // the breaker opens
+				l.note()
+			}
+		}
+	}
+	for i := range sites {
+		n := sites[i].load.note()
+		t.Logf("%-24s %6d calls, %d not decided by Redis, p99 %v", sites[i].name, n.calls, n.degraded, n.p99)
+		if i > 0 && n.degraded < n.calls {
+			t.Errorf("%s: Redis has decided %d calls", sites[i].name, n.calls-n.degraded)
+		}
+	}
+}
+
+// blipsOn are faults of a server that a call survives within its time, where the machine has time for all calls.
+func blipsOn(t *testing.T, server *redistest.Server) map[string]func() {
 	const slowScript = `local from = redis.call('TIME') repeat local now = redis.call('TIME')
 		until (now[1] - from[1]) * 1000000 + now[2] - from[2] > 50000`
-	l := startLoad(16, askLimiter(limiter))
-	defer l.stop()
-	redistest.Await(t, "decisions of Redis", func() bool { return l.calls.Load() > l.degraded.Load() })
-	for name, blip := range map[string]func(){
+	admin, ctx := server.Client(t), context.Background()
+	return map[string]func(){
 		"all connections are cut": func() { admin.ClientKillByFilter(ctx, "TYPE", "normal", "SKIPME", "yes") },
 		"a script of 50 ms":       func() { admin.Eval(ctx, slowScript, nil) },
 		"a stall of 50 ms": func() {
@@ -105,25 +128,63 @@ func TestServerBlips(t *testing.T) {
 			time.Sleep(50 * time.Millisecond)
 			_ = syscall.Kill(server.PID, syscall.SIGCONT)
 		},
-		"2000 callers at once": func() {
-			var all sync.WaitGroup
-			for i := range 2000 {
-				all.Go(func() { l.count(askLimiter(limiter)(i), 0) })
+		"2000 callers at once": func() {},
+	}
+}
+
+// TestServerBlips has blips meet callers with a breaker and callers without, in turns. What those with one are refused
+// is the breaker's fault if those without are all answered by Redis; else the machine had no time for all calls.
+func TestServerBlips(t *testing.T) {
+	server := redistest.Start(t)
+	arms := []struct {
+		name string
+		opts []loader.Option
+	}{{"with", nil}, {"without", []loader.Option{loader.WithoutBreaker()}}}
+	var opts []loader.LimiterOption
+	if full() { // calls have 100 ms then: a busy machine may stall for longer
+		opts = append(opts, loader.FailOpen())
+	}
+	for name, blip := range blipsOn(t, server) {
+		degraded, refused := [2]int64{}, int64(0)
+		for round := range byExtent(3, 20) {
+			for turn := range arms {
+				i := (turn + int(round)) % len(arms)
+				l := meet(t, server, blip, name == "2000 callers at once", arms[i].opts, opts)
+				degraded[i] += l.degraded.Load()
+				refused += l.refused.Load()
 			}
-			all.Wait()
-		},
-	} {
-		degraded, refused := l.degraded.Load(), l.refused.Load()
-		for range byExtent(3, 20) {
-			blip()
-			time.Sleep(100 * time.Millisecond)
 		}
-		t.Logf("%-24s degraded %3d, because a breaker was open %d", name, l.degraded.Load()-degraded,
-			l.refused.Load()-refused)
+		t.Logf("%-24s not decided by Redis: %d with a breaker, %d of them because it was open; %d without", name,
+			degraded[0], refused, degraded[1])
+		if refused > 0 && degraded[1] == 0 {
+			t.Errorf("%s: a breaker refused %d calls, and without one all are decided", name, refused)
+		}
 	}
-	if n := l.refused.Load(); n > 0 {
-		t.Errorf("%d calls were not sent", n)
+}
+
+// meet has a blip meet 16 callers, and 2000 more if it is a crowd, and returns what they noticed.
+func meet(t *testing.T, server *redistest.Server, blip func(), crowd bool, opts []loader.Option,
+	of []loader.LimiterOption) *load {
+	rdb := redis.NewClient(&redis.Options{Addr: server.Addr})
+	defer rdb.Close()
+	ask := askLimiter(loader.New(rdb, opts...).GCRA("x", loader.PerSecond(1_000_000), of...))
+	l := startLoad(16, func(caller int) error {
+		time.Sleep(time.Millisecond) // a call that is refused takes no time: they would be too many
+		return ask(caller)
+	})
+	defer l.stop()
+	redistest.Await(t, "decisions of Redis", func() bool { return l.calls.Load() > l.degraded.Load() })
+	l.note()
+	blip()
+	var all sync.WaitGroup
+	for i := range 2000 {
+		if crowd {
+			all.Go(func() { l.count(ask(i), 0) })
+		}
 	}
+	all.Wait()
+	time.Sleep(100 * time.Millisecond)
+	return l
 }
 
 // TestServerFailoverIsABlip has a master and its replica change places, which answers all callers within their time.

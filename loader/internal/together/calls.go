@@ -128,6 +128,9 @@ func (c *Client) sendAlone(ctx context.Context, open []*openCall) {
 		defer close(returned)
 		sendErr = wire.ErrNoOutcome // where a hook panics
 		sendErr = c.sendPipeline(ctx, cmds)
+		if sendErr == nil && ctx.Err() != nil {
+			open[0].call.HearLate()
+		}
 		return sendErr
 	})
 	for _, a := range open {

@@ -26,6 +26,7 @@ type pipeline struct {
 	cancel   context.CancelFunc
 	deadline time.Time // the latest of the callers'
 	callers  int       // who still wait
+	last     *member   // any of them
 	ended    bool      // its callers have their outcomes, or have left
 
 	returned chan struct{} // closed when go-redis has returned and all members have what was answered
@@ -130,7 +131,7 @@ func (s *sharing) addItem(p *pipeline, item queued) {
 }
 
 func (p *pipeline) addMember(m *member) {
-	m.pipeline = p
+	m.pipeline, p.last = p, m
 	p.callers++
 	if deadline, _ := m.ctx.Deadline(); deadline.After(p.deadline) {
 		p.deadline = deadline
@@ -148,6 +149,9 @@ func (s *sharing) endPipeline(q *nodeQueue, p *pipeline) (more, heard bool) {
 		return false, false
 	}
 	p.ended = true
+	if abandoned && p.err == nil {
+		p.last.cmd.Call.HearLate()
+	}
 	for _, m := range p.singles {
 		m.complete(m.cmd.Outcome(true, p.err), p.raised)
 	}

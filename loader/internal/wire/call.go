@@ -52,7 +52,7 @@ type Call struct {
 	Loaded bool // the server did not have the script, and it was sent
 
 	client     *Client
-	breaker    *breaker // nil: none
+	breaker    *breaker // of its node; nil: none
 	mayHaveRun error    // why the reply of an attempt is missing that may have run; nil: none may have
 	late       *Late    // the reply to the last attempt, if that was abandoned
 	cause      error    // of the last attempt that is repeated
@@ -61,6 +61,7 @@ type Call struct {
 	manyTries  int      // how often it was not decided in a command for many keys
 	single     bool     // not part of a command for many keys
 	source     bool     // send the source: EVAL
+	told       bool     // the breaker knows how the call has ended
 
 	first Command // of the first attempt, so that most calls are one allocation
 	args  [8]any  // room for Args
@@ -130,10 +131,11 @@ func (c *Call) Admit(ctx context.Context) error {
 		c.breaker = all.breakerOf(node)
 	}
 	b, now := c.breaker, time.Now()
+	c.told = false
 	b.mu.Lock()
 	open := b.failures >= b.Failures && now.Sub(b.silent) >= c.Timeout
 	if open && (b.probing || now.Sub(b.failed) < b.Pause) {
-		c.breaker = nil
+		c.told = true
 		return c.unanswered(b.refuse(now))
 	}
 	defer b.mu.Unlock()
@@ -148,10 +150,10 @@ func (c *Call) Admit(ctx context.Context) error {
 // TellBreaker tells the breaker how the call has ended. Only the first time counts.
 func (c *Call) TellBreaker(outcome *error) {
 	b, err, now := c.breaker, *outcome, time.Now()
-	if b == nil {
+	if b == nil || c.told {
 		return
 	}
-	c.breaker = nil
+	c.told = true
 	b.mu.Lock()
 	b.inFlight--
 	b.probing = false
@@ -171,6 +173,17 @@ func (c *Call) TellBreaker(outcome *error) {
 	if closed {
 		b.log.Log(context.Background(), slog.LevelInfo, "breaker closed", b.node, slog.String("node", b.node),
 			slog.Duration("silent", silent))
+	}
+}
+
+// HearLate notes that the server has answered the call after its caller had left. That closes no breaker, because a
+// server that answers nobody in time is of no use; but the next call is sent at once. So a process that had no time to
+// read its replies finds out as soon as it has, and so does the first caller after a pause of the server.
+func (c *Call) HearLate() {
+	if b := c.breaker; b != nil {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.failed = time.Time{}
 	}
 }
 

@@ -75,6 +75,9 @@ func (ts *tasks) runTask(t *task) {
 		}
 		if !t.state.CompareAndSwap(running, ended) {
 			t.raised.Log(ts.log)
+			if cmd, ok := t.job.(*Command); ok && returned && t.err == nil {
+				cmd.Call.HearLate()
+			}
 		}
 		t.ended <- struct{}{}
 	}()
