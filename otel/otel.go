@@ -151,13 +151,13 @@ type kind struct {
 
 // attributes returns the attributes of an event, made once for each kind: to hash them takes longer than to count.
 func (o *Observer) attributes(e loader.Event) metric.MeasurementOption {
-	of := kind{e.Script, e.Method, e.Limiter, outcome(e), e.Decision.Degraded, e.Decision.Ahead}
-	if known, ok := o.kinds.Load(of); ok {
+	k := kind{e.Script, e.Method, e.Limiter, outcome(e), e.Decision.Degraded, e.Decision.Ahead}
+	if known, ok := o.kinds.Load(k); ok {
 		return known.(metric.MeasurementOption)
 	}
 	made := metric.WithAttributeSet(attribute.NewSet(append(identity(e), result(e)...)...))
 	if !failed(e) { // errors differ in more
-		o.kinds.Store(of, made)
+		o.kinds.Store(k, made)
 	}
 	return made
 }

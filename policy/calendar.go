@@ -16,8 +16,8 @@ const (
 
 // calendars is the periods that a rate may name.
 var calendars = map[string]struct {
-	length time.Duration // of most of them
-	of     func(*time.Location) loader.Period
+	length  time.Duration // of most of them
+	periods func(*time.Location) loader.Period
 }{
 	"day":   {24 * time.Hour, loader.Daily},
 	"week":  {7 * 24 * time.Hour, loader.Weekly},
@@ -31,7 +31,7 @@ func (p *Policy) Calendar() loader.Period {
 	if p.Period == "" {
 		return nil
 	}
-	return calendars[p.Period].of(p.Zone)
+	return calendars[p.Period].periods(p.Zone)
 }
 
 // zone reads the name of a time zone.
@@ -80,11 +80,11 @@ func (p *Policy) split() (parts []*Policy) {
 }
 
 // ofPeriod returns the rates of a period; of windows if it is "".
-func ofPeriod(rates []rate, period string) (of []rate, limits []loader.Limit) {
+func ofPeriod(rates []rate, period string) (found []rate, limits []loader.Limit) {
 	for _, rate := range rates {
 		if rate.period == period {
-			of, limits = append(of, rate), append(limits, rate.Limit)
+			found, limits = append(found, rate), append(limits, rate.Limit)
 		}
 	}
-	return of, limits
+	return found, limits
 }

@@ -64,11 +64,11 @@ func (a app) inspect(ctx context.Context, args []string) error {
 		}
 		others = []string{anyLimiter, others[0]}
 	}
-	of, err := a.named(f.subjectFlags, others)
+	target, err := a.named(f.subjectFlags, others)
 	if err != nil {
 		return err
 	}
-	return a.inspectSubject(ctx, f, of)
+	return a.inspectSubject(ctx, f, target)
 }
 
 // inspectKey shows one key.
@@ -84,13 +84,13 @@ func (a app) inspectKey(ctx context.Context, f inspectFlags, key stored.Key) err
 }
 
 // inspectSubject shows all keys of a subject: at once those whose names are known, then those that a search finds.
-func (a app) inspectSubject(ctx context.Context, f inspectFlags, of limited) error {
-	rdb, begin, release, err := a.openSubject(ctx, f.serverFlags, f.prefix, of.limiter, of.name)
+func (a app) inspectSubject(ctx context.Context, f inspectFlags, target limited) error {
+	rdb, begin, release, err := a.openSubject(ctx, f.serverFlags, f.prefix, target.limiter, target.name)
 	if err != nil {
 		return err
 	}
 	defer release()
-	notes, err := f.take(of)
+	notes, err := f.take(target)
 	if err != nil {
 		return err
 	}
@@ -105,7 +105,7 @@ func (a app) inspectSubject(ctx context.Context, f inspectFlags, of limited) err
 	found := a.search(ctx, rdb, begin)
 	if len(found.keys) == 0 && found.missed == nil && len(first) == 0 {
 		if !f.json {
-			return a.nothingStored(ctx, f.subjectFlags, of, found, notes)
+			return a.nothingStored(ctx, f.subjectFlags, target, found, notes)
 		}
 		return cmp.Or(r.end(nil), errNothing)
 	}
@@ -175,21 +175,21 @@ func (r *report) emptyWindows() (notes []string) {
 }
 
 // take takes the limits of a policy file. It returns what is to be said of them.
-func (f *inspectFlags) take(of limited) (notes []string, err error) {
-	if of.policy == nil {
+func (f *inspectFlags) take(target limited) (notes []string, err error) {
+	if target.policy == nil {
 		return nil, nil
 	}
-	f.script = of.policy.Script
-	rates, notes := of.says()
+	f.script = target.policy.Script
+	rates, notes := target.says()
 	switch {
 	case rates == nil && f.limits == nil:
-		notes = append(notes, "the limit is that of the plan, "+strings.Join(ratesOf(of.policy), "; ")+": add it by --limit")
+		notes = append(notes, "the limit is that of the plan, "+strings.Join(ratesOf(target.policy), "; ")+": add it by --limit")
 	case rates == nil || rates[0].Permits == 0:
 	case f.limits != nil:
-		return nil, usagef("the file has the limit %s: leave --limit out", of.policy.Show(rates))
+		return nil, usagef("the file has the limit %s: leave --limit out", target.policy.Show(rates))
 	default:
-		f.limits, f.from, f.assumed = slices.Clone(rates), f.file, of.policy.Show(rates)
-		if of.policy.Period != "" && of.limiter == of.policy.Name {
+		f.limits, f.from, f.assumed = slices.Clone(rates), f.file, target.policy.Show(rates)
+		if target.policy.Period != "" && target.limiter == target.policy.Name {
 			f.limits[0].Window = 0 // the period is stored
 		}
 		f.burst = cmp.Or(f.burst, rates[0].Permits)

@@ -28,15 +28,15 @@ func (a app) reset(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	of, err := a.named(f.subjectFlags, others)
+	target, err := a.named(f.subjectFlags, others)
 	if err != nil {
 		return err
 	}
-	p := of.policy
+	p := target.policy
 	if p == nil || p.Ban.Permits == 0 {
-		return a.resetOne(ctx, f, of)
+		return a.resetOne(ctx, f, target)
 	}
-	limit, ban := of, of // a limit that stays full would ban again at once
+	limit, ban := target, target // a limit that stays full would ban again at once
 	limit.limiter, ban.limiter = p.Name, p.BanName()
 	err, errOfBan := a.resetOne(ctx, f, limit), a.resetOne(ctx, f, ban)
 	switch {
@@ -49,15 +49,15 @@ func (a app) reset(ctx context.Context, args []string) error {
 }
 
 // resetOne resets a subject in one limiter.
-func (a app) resetOne(ctx context.Context, f resetFlags, of limited) error {
-	rdb, begin, release, err := a.openSubject(ctx, f.serverFlags, f.prefix, of.limiter, of.name)
+func (a app) resetOne(ctx context.Context, f resetFlags, target limited) error {
+	rdb, begin, release, err := a.openSubject(ctx, f.serverFlags, f.prefix, target.limiter, target.name)
 	if err != nil {
 		return err
 	}
 	defer release()
 	r := remover{screen: newScreen(a.stdout), resetFlags: f, rdb: rdb}
 	r.head = func() { r.printf("%s on %s\n", r.paint(bold, begin+"*"), rdb.Options().Addr) }
-	rates, notes := of.says()
+	rates, notes := target.says()
 	first, err := known(ctx, rdb, begin, windowsOf(rates))
 	if err != nil {
 		return err
@@ -69,7 +69,7 @@ func (a app) resetOne(ctx context.Context, f resetFlags, of limited) error {
 		return ctx.Err()
 	}
 	if len(found.keys) == 0 && found.missed == nil && len(first) == 0 {
-		return a.nothingStored(ctx, f.subjectFlags, of, found, notes)
+		return a.nothingStored(ctx, f.subjectFlags, target, found, notes)
 	}
 	r.stray = noBucket(slices.Concat(first, found.keys))
 	r.all(ctx, slices.DeleteFunc(found.keys, func(text string) bool { return slices.Contains(first, text) }))

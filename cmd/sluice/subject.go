@@ -66,18 +66,18 @@ func (a app) named(f subjectFlags, args []string) (limited, error) {
 
 // says returns the limits that the policy file has for the subject, nil if its plan decides, and what is to be said of
 // them.
-func (of limited) says() (rates []loader.Limit, notes []string) {
-	p := of.policy
+func (target limited) says() (rates []loader.Limit, notes []string) {
+	p := target.policy
 	if p == nil {
 		return nil, nil
 	}
-	if of.limiter != p.Name {
+	if target.limiter != p.Name {
 		return []loader.Limit{p.Ban}, []string{"these are refusals by " + p.Name + ": while they are full, it refuses all"}
 	}
 	rates = p.Rates
 	for _, o := range p.Overrides {
 		switch {
-		case !o.Of(of.name):
+		case !o.Of(target.name):
 		case o.Active(time.Now()):
 			rates, notes = o.Rates, append(notes, "the file has an override: "+overrideText(p, o)+"; then "+
 				strings.Join(ratesOf(p), "; "))
@@ -105,17 +105,17 @@ const maxSimilar = 10
 
 // nothingStored says that a complete search has found nothing, what the policy file says, and what is stored in its
 // place. It returns errNothing.
-func (a app) nothingStored(ctx context.Context, f subjectFlags, of limited, found search, notes []string) error {
+func (a app) nothingStored(ctx context.Context, f subjectFlags, target limited, found search, notes []string) error {
 	s := newScreen(a.stdout)
 	s.printf("nothing is stored under %s on %s\n", found.pattern, found.node)
-	if rates, _ := of.says(); rates == nil || rates[0].Permits > 0 {
+	if rates, _ := target.says(); rates == nil || rates[0].Permits > 0 {
 		s.printf("this limiter refuses nothing there, if the names are right: they are exact\n")
 	}
 	for _, note := range notes {
 		s.printf("note: %s\n", note)
 	}
-	around, err := a.storedAround(ctx, f, of)
-	around.print(s, of, f.prefix, err == nil)
+	around, err := a.storedAround(ctx, f, target)
+	around.print(s, target, f.prefix, err == nil)
 	if f.file == "" {
 		s.printf("--policy FILE makes the subject as a policy file does: of an address its /64, say\n")
 	}
@@ -132,7 +132,7 @@ type around struct {
 }
 
 // storedAround looks at every key.
-func (a app) storedAround(ctx context.Context, f subjectFlags, of limited) (around, error) {
+func (a app) storedAround(ctx context.Context, f subjectFlags, target limited) (around, error) {
 	found := around{keys: map[string]int{}, similar: map[string]bool{}}
 	t, err := a.target(f.target)
 	if err != nil {
@@ -147,7 +147,7 @@ func (a app) storedAround(ctx context.Context, f subjectFlags, of limited) (arou
 		all := scan{pattern: f.prefix + ":*", page: searchPage, share: searchShare, status: newScreen(a.stderr)}
 		_, scanErr := all.run(ctx, rdb, func(page []string) error {
 			for _, key := range page {
-				found.add(key, of)
+				found.add(key, target)
 			}
 			return nil
 		})
@@ -157,13 +157,13 @@ func (a app) storedAround(ctx context.Context, f subjectFlags, of limited) (arou
 	return found, err
 }
 
-func (r *around) add(text string, of limited) {
+func (r *around) add(text string, target limited) {
 	key, known := stored.ParseKey(text)
 	if !known {
 		return
 	}
 	r.keys[key.Limiter]++
-	alike := key.Limiter == of.limiter && isSimilar(of.name, key.Subject) || key.Subject == of.name
+	alike := key.Limiter == target.limiter && isSimilar(target.name, key.Subject) || key.Subject == target.name
 	if alike && len(r.similar) <= maxSimilar {
 		script, _ := key.Script()
 		r.similar[fmt.Sprintf("%s %s (%s)", key.Limiter, key.Subject, fullName(script))] = true
@@ -171,7 +171,7 @@ func (r *around) add(text string, of limited) {
 }
 
 // print says what may be meant. all says that every key was looked at.
-func (r *around) print(s screen, of limited, prefix string, all bool) {
+func (r *around) print(s screen, target limited, prefix string, all bool) {
 	list := func(what string, names []string) {
 		s.printf("%s:\n", what)
 		for _, name := range names[:min(len(names), maxSimilar)] {
@@ -184,16 +184,16 @@ func (r *around) print(s screen, of limited, prefix string, all bool) {
 	switch {
 	case len(r.similar) > 0:
 		list("stored are", slices.Sorted(maps.Keys(r.similar)))
-	case r.keys[of.limiter] > 0:
-		s.printf("of limiter %s %s stored, for no similar subject: see sluice top --limiter %s\n", of.limiter,
-			counted(r.keys[of.limiter], "key is", "keys are"), of.limiter)
+	case r.keys[target.limiter] > 0:
+		s.printf("of limiter %s %s stored, for no similar subject: see sluice top --limiter %s\n", target.limiter,
+			counted(r.keys[target.limiter], "key is", "keys are"), target.limiter)
 	case len(r.keys) > 0:
 		names := slices.Sorted(maps.Keys(r.keys))
 		rank := map[bool]int{true: -1}
 		slices.SortStableFunc(names, func(a, b string) int {
-			return rank[isSimilar(of.limiter, a)] - rank[isSimilar(of.limiter, b)]
+			return rank[isSimilar(target.limiter, a)] - rank[isSimilar(target.limiter, b)]
 		})
-		list("nothing is stored of limiter "+of.limiter+". Limiters are", names)
+		list("nothing is stored of limiter "+target.limiter+". Limiters are", names)
 	case all:
 		s.printf("nothing is stored that begins with %s: are --prefix and the database right?\n", prefix)
 	}

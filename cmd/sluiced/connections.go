@@ -32,7 +32,7 @@ func (l *idleLimiter) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &limitedConn{Conn: conn, of: l}
+	c := &limitedConn{Conn: conn, limiter: l}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.open++
@@ -54,7 +54,7 @@ func (l *idleLimiter) makeRoom() {
 // limitedConn is a connection of an idleLimiter.
 type limitedConn struct {
 	net.Conn
-	of       *idleLimiter
+	limiter  *idleLimiter
 	place    *list.Element // in idle, or removed from it while there are requests
 	requests int
 	closed   bool
@@ -62,23 +62,23 @@ type limitedConn struct {
 
 // Close closes the connection, and frees its place.
 func (c *limitedConn) Close() error {
-	c.of.mu.Lock()
+	c.limiter.mu.Lock()
 	if !c.closed {
 		c.closed = true
-		c.of.open--
-		c.of.idle.Remove(c.place)
+		c.limiter.open--
+		c.limiter.idle.Remove(c.place)
 	}
-	c.of.mu.Unlock()
+	c.limiter.mu.Unlock()
 	return c.Conn.Close()
 }
 
 // add adds to the number of requests.
 func (c *limitedConn) add(requests int) {
-	c.of.mu.Lock()
-	defer c.of.mu.Unlock()
-	c.of.idle.Remove(c.place)
+	c.limiter.mu.Lock()
+	defer c.limiter.mu.Unlock()
+	c.limiter.idle.Remove(c.place)
 	if c.requests += requests; c.requests == 0 && !c.closed {
-		c.place = c.of.idle.PushBack(c)
+		c.place = c.limiter.idle.PushBack(c)
 	}
 }
 

@@ -13,14 +13,14 @@ import (
 // ban is what a limiter of refusals says about the subject of charges. While it is full, they are refused.
 type ban struct {
 	Charge
-	of []*Charge
+	charges []*Charge
 }
 
 // addBan notes that a charge is refused while its limiter of refusals is full.
 func (q *Request) addBan(c *Charge) {
 	for _, b := range q.bans {
 		if b.Subject == c.Subject && b.Shadow == c.Shadow && reflect.DeepEqual(b.Limiter, c.Ban) {
-			b.of = append(b.of, c)
+			b.charges = append(b.charges, c)
 			return
 		}
 	}
@@ -85,7 +85,7 @@ func (b *ban) charge(q *Request) {
 }
 
 func (b *ban) hasRefused() bool {
-	for _, c := range b.of {
+	for _, c := range b.charges {
 		if c.in != nil {
 			c = c.in
 		}
@@ -99,7 +99,7 @@ func (b *ban) hasRefused() bool {
 // showBans has the charges of who is banned answer so, under the name of the ban.
 func (q *Request) showBans() {
 	for _, b := range q.bans {
-		for _, c := range b.of {
+		for _, c := range b.charges {
 			if b.Denied {
 				c.answer(b.Decision, nil)
 				c.Name = b.Name + "-ban"
@@ -129,10 +129,10 @@ func (s *subjects) hash(c *Charge) uint64 {
 
 // note adds a subject that a limiter denies, until its wait ends, or removes it.
 func (s *subjects) note(c *Charge) {
-	of := s.hash(c)
+	key := s.hash(c)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.until, of)
+	delete(s.until, key)
 	if !c.Denied || c.Decision.Wait == loader.Never {
 		return
 	}
@@ -142,16 +142,16 @@ func (s *subjects) note(c *Charge) {
 		}
 		delete(s.until, other)
 	}
-	s.until[of] = time.Now().Add(c.Decision.Wait)
+	s.until[key] = time.Now().Add(c.Decision.Wait)
 }
 
 func (s *subjects) has(c *Charge) bool {
-	of := s.hash(c)
+	key := s.hash(c)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	until, known := s.until[of]
+	until, known := s.until[key]
 	if known && !time.Now().Before(until) {
-		delete(s.until, of)
+		delete(s.until, key)
 		return false
 	}
 	return known
