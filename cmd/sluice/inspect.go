@@ -151,7 +151,8 @@ func (r *report) sort(found []string, notes *[]string) (keys []stored.Key, unrea
 		*notes = append(*notes, counted(ids, "ID of a budget is stored", "IDs of a budget are stored"))
 	}
 	if more := len(keys) - max(maxKeys-len(r.views), 0); more > 0 {
-		*notes = append(*notes, counted(more, "more key was", "more keys were")+" found and not looked at: name one to see it")
+		*notes = append(*notes,
+			counted(more, "more key was", "more keys were")+" found and not looked at: name one to see it")
 		keys, unread = keys[:len(keys)-more], errReported
 	}
 	return keys, unread
@@ -183,7 +184,8 @@ func (f *inspectFlags) take(target limited) (notes []string, err error) {
 	rates, notes := target.says()
 	switch {
 	case rates == nil && f.limits == nil:
-		notes = append(notes, "the limit is that of the plan, "+strings.Join(ratesOf(target.policy), "; ")+": add it by --limit")
+		notes = append(notes,
+			"the limit is that of the plan, "+strings.Join(ratesOf(target.policy), "; ")+": add it by --limit")
 	case rates == nil || rates[0].Permits == 0:
 	case f.limits != nil:
 		return nil, usagef("the file has the limit %s: leave --limit out", target.policy.Show(rates))
