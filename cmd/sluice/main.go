@@ -1,7 +1,6 @@
-// Sluice is the command line for the scripts. It demonstrates and lists them, loads them on the nodes of a
-// deployment and verifies that they are loaded, prints Redis users for them, shows, resets and changes what they
-// store, makes single decisions, tries callers in any language, and checks policy files and tries them on an access
-// log.
+// Sluice is the command line for the scripts. It lists them, loads them on the nodes of a deployment and verifies that
+// they are loaded, prints Redis users for them, shows, resets and changes what they store, tries callers in any
+// language, and checks policy files and tries them on an access log.
 package main
 
 import (
