@@ -2,6 +2,7 @@ package trycaller
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"regexp"
@@ -147,7 +148,11 @@ func (t *trial) asks() error {
 		sent = append(sent, strings.ToLower(command))
 	}
 	slices.Sort(sent)
-	rules := "+" + strings.Join(slices.Compact(sent), " +")
+	known, err := t.nodes[0].known(t.ctx, slices.Compact(sent))
+	if err != nil {
+		return err
+	}
+	rules := "+" + strings.Join(known, " +")
 	rights := Row{AsksLittle, "ACL SETUSER", "app on >secret resetchannels ~sluice:* " + rules, ""}
 	if t.Redis == "" && !t.Cluster {
 		if err := t.allowOnly("~sluice:* " + rules); err != nil {
@@ -157,6 +162,27 @@ func (t *trial) asks() error {
 	t.report(row)
 	t.report(rights)
 	return nil
+}
+
+// known returns the commands that a server knows: clients ask for newer ones too, and an ACL refuses their names. A
+// server older than Redis 7.0 does not tell about subcommands.
+func (n *node) known(ctx context.Context, names []string) ([]string, error) {
+	const subcommand = "config|get"
+	words := []any{"command", "info", subcommand}
+	for _, name := range names {
+		words = append(words, name)
+	}
+	infos, err := n.rdb.Do(ctx, words...).Slice()
+	if err != nil {
+		return nil, err
+	}
+	var known []string
+	for i, name := range names {
+		if infos[1+i] != nil || infos[0] == nil && strings.Contains(name, "|") {
+			known = append(known, name)
+		}
+	}
+	return known, nil
 }
 
 // allowOnly restricts COMMAND's user for a moment, in which it starts COMMAND again.

@@ -174,7 +174,10 @@ func (c *caller) connect(addrs ...string) (net.Conn, func(), error) {
 	if c.fault != "waits" && (c.fault != "waits again" || c.failures.Load() == 0) {
 		_ = conn.SetDeadline(time.Now().Add(time.Second))
 	}
-	return conn, func() { _ = conn.Close() }, nil
+	if c.fault == "none, asks for the unknown" {
+		_, _, err = ask(conn, []string{"CLIENT", "UNKNOWN"})
+	}
+	return conn, func() { _ = conn.Close() }, err
 }
 
 // ask sends a command and reads its reply: integers, or an error text, or a text that is left out.
@@ -230,6 +233,7 @@ var callers = []struct {
 	{"none", "", "", "", Options{Vectors: vectors}},
 	{"none", "", "", "", cluster},
 	{"none", "one by one", "", "", processes},
+	{"none, asks for the unknown", "commands", "", "", Options{}},
 	{"retries", "lost, one by one", ChargedOnce, "replies are lost, one by one", Options{}},
 	{"retries", "lost, 40", ChargedOnce, "replies are lost, 40 at once", Options{}},
 	{"waits", "silent, one", EndsInTime, "silent, one by one", Options{}},
