@@ -11,7 +11,7 @@ func All() []Script {
 
 // The SHA1 of each script, by which EVALSHA calls it.
 const (
-	BudgetSettleV1SHA1       = "6d43d3cb6bc17f457e6b719a783282cfe46a5254"
+	BudgetSettleV1SHA1       = "c8a8e09c6f065617b4f9e230feb14f597f0a1df4"
 	BudgetV1SHA1             = "db630f9f1f5027d34c478eef6257f2f4da3b9d1e"
 	ConcurrencyReleaseV1SHA1 = "c95048d1959834d832351b20041c799cae615a8f"
 	ConcurrencyV1SHA1        = "bc45ad84fff3081aa45aa801bde3ee39a80be384"
@@ -39,9 +39,9 @@ var budgetSettleV1Source string
 // current slices of all windows named, whatever their limits: to budget and slice_ring, one
 // above its limit is full. What it cost less is given back as slice_ring_return does, from the
 // slice of the id's time, in the windows named whose slice and size, under whatever key, were
-// charged for the id; of the others, only the headers are read. If a ring was deleted and
-// filled again in that slice, it gives back permits of others, and so where slice_ring_return
-// gave the estimate back. Where Redis refuses a command, the id keeps its estimate; its ttl may
+// charged for the id; of the others, only the headers are read. Permits of others go back if
+// the ring was deleted and filled again in that slice, or if slice_ring_return gave the
+// estimate back before. Where Redis refuses a command, the id keeps its estimate; its ttl may
 // have begun anew.
 func BudgetSettleV1() Script {
 	return Script{
@@ -50,7 +50,7 @@ func BudgetSettleV1() Script {
 		File:    "budget_settle_v1.lua",
 		SHA1:    BudgetSettleV1SHA1,
 		Source:  budgetSettleV1Source,
-		About:   "Settles what budget charged for an id: the actual cost takes the place of the estimate. What it cost more, and only that, is charged to the current slices of all windows named, whatever their limits: to budget and slice_ring, one above its limit is full. What it cost less is given back as slice_ring_return does, from the slice of the id's time, in the windows named whose slice and size, under whatever key, were charged for the id; of the others, only the headers are read. If a ring was deleted and filled again in that slice, it gives back permits of others, and so where slice_ring_return gave the estimate back. Where Redis refuses a command, the id keeps its estimate; its ttl may have begun anew.",
+		About:   "Settles what budget charged for an id: the actual cost takes the place of the estimate. What it cost more, and only that, is charged to the current slices of all windows named, whatever their limits: to budget and slice_ring, one above its limit is full. What it cost less is given back as slice_ring_return does, from the slice of the id's time, in the windows named whose slice and size, under whatever key, were charged for the id; of the others, only the headers are read. Permits of others go back if the ring was deleted and filled again in that slice, or if slice_ring_return gave the estimate back before. Where Redis refuses a command, the id keeps its estimate; its ttl may have begun anew.",
 		Keys: []Key{
 			{Name: "ring_i", Pattern: "<prefix>:<limiter>:{<subject>}:sr1:<slice>x<size>", Repeated: true},
 			{Name: "id", Pattern: "<prefix>:<limiter>:{<subject>}:bg1:<id>"},
@@ -58,7 +58,7 @@ func BudgetSettleV1() Script {
 		Args: []Field{
 			{Name: "ttl", Type: "us", Min: 1000, Max: 31622400000000, Text: "how long the id is known from now on"},
 			{Name: "permits", Type: "int", Min: 0, Max: 1000000000, Text: "the actual cost"},
-			{Name: "unknown", Type: "int", Min: 0, Max: 1, Text: "an id that is not known: 0 leaves it alone, 1 charges it. With 1, settle and retry while the id is known: later, the cost is charged on top of what was charged before"},
+			{Name: "unknown", Type: "int", Min: 0, Max: 1, Text: "an id that is not known: 0 leaves it alone, 1 charges it. With 1, a settle that comes when the id is no longer known charges the whole cost on top"},
 			{Name: "slice_i", Type: "us", Min: 1000, Max: 86400000000, Text: "length of a slice", Repeated: true},
 			{Name: "size_i", Type: "int", Min: 1, Max: 1000, Text: "number of its slices", Repeated: true},
 		},
@@ -77,7 +77,7 @@ func BudgetSettleV1() Script {
 		State:      "sr/1, bg/1",
 		Layout:     "slice_ring's. If Redis refuses to store the id, its charge goes back, but not in reset_after; budget's",
 		Complexity: "O(N)",
-		Cost:       "N is the number of slices from the id's charge to the last one, at most 1000 in all windows: giving back reads and writes their cells. Charging costs what a grant of slice_ring does; as estimated, no ring is read",
+		Cost:       "N is the number of slices from the id's charge to the last one, at most 1000 in all windows: giving back reads and writes their cells, none of a window beyond. Charging costs what a grant of slice_ring does; as estimated, no ring is read",
 		Redis:      "5.0",
 	}
 }
@@ -893,7 +893,7 @@ func ZSetLogV1() Script {
 // of them.
 func Libraries() []Library {
 	return []Library{
-		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "94d898972c19844c24dc6dd4d724c4f68119d026", Source: sluiceV1Source},
+		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "39bb3c0fe9da637c145466f41687a027845e8eb5", Source: sluiceV1Source},
 	}
 }
 

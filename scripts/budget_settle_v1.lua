@@ -4,9 +4,9 @@
 -- that, is charged to the current slices of all windows named, whatever their limits: to budget and slice_ring, one
 -- above its limit is full. What it cost less is given back as slice_ring_return does, from the slice of the id's time,
 -- in the windows named whose slice and size, under whatever key, were charged for the id; of the others, only the
--- headers are read. If a ring was deleted and filled again in that slice, it gives back permits of others, and so where
--- slice_ring_return gave the estimate back. Where Redis refuses a command, the id keeps its estimate; its ttl may have
--- begun anew.
+-- headers are read. Permits of others go back if the ring was deleted and filled again in that slice, or if
+-- slice_ring_return gave the estimate back before. Where Redis refuses a command, the id keeps its estimate; its ttl
+-- may have begun anew.
 --
 -- GROUP[i]    window       1..8
 -- KEYS[i]     ring_i       <prefix>:<limiter>:{<subject>}:sr1:<slice>x<size>
@@ -15,8 +15,8 @@
 -- ARGV[1]     ttl          us    1000..31622400000000    how long the id is known from now on
 -- ARGV[2]     permits      int   0..1000000000           the actual cost
 -- ARGV[3]     unknown      int   0..1                    an id that is not known: 0 leaves it alone, 1 charges it.
---                                                        With 1, settle and retry while the id is known: later,
---                                                        the cost is charged on top of what was charged before
+--                                                        With 1, a settle that comes when the id is no longer
+--                                                        known charges the whole cost on top
 -- ARGV[2i+2]  slice_i      us    1000..86400000000       length of a slice
 -- ARGV[2i+3]  size_i       int   1..1000                 number of its slices
 --
@@ -32,8 +32,8 @@
 -- STATE       sr/1         slice_ring's. If Redis refuses to store the id, its charge goes back, but not in reset_after
 -- STATE       bg/1         budget's
 -- COMPLEXITY  O(N)         N is the number of slices from the id's charge to the last one, at most 1000 in all windows:
---                          giving back reads and writes their cells. Charging costs what a grant of slice_ring does; as
---                          estimated, no ring is read
+--                          giving back reads and writes their cells, none of a window beyond. Charging costs what a
+--                          grant of slice_ring does; as estimated, no ring is read
 -- REDIS       5.0
 
 -- PART arguments: printed by make generate
