@@ -341,7 +341,7 @@ func TestBudgetFallbacks(t *testing.T) {
 		}
 	}
 	_, rdb := fake(t)
-	back := budget100(loader.New(rdb), loader.FailOpen())
+	back := budget100(loader.New(rdb, loader.Timeout(never)), loader.FailOpen())
 	if err := back.Settle(background, "ada", "a", 70); !errors.Is(err, loader.ErrNotReserved) {
 		t.Errorf("Settle of what a fallback granted: %v", err)
 	}
