@@ -11,7 +11,7 @@ func All() []Script {
 
 // The SHA1 of each script, by which EVALSHA calls it.
 const (
-	BudgetSettleV1SHA1       = "c8a8e09c6f065617b4f9e230feb14f597f0a1df4"
+	BudgetSettleV1SHA1       = "fc6c1b07f164ad05c085454296a6fd0c56845305"
 	BudgetV1SHA1             = "db630f9f1f5027d34c478eef6257f2f4da3b9d1e"
 	ConcurrencyReleaseV1SHA1 = "c95048d1959834d832351b20041c799cae615a8f"
 	ConcurrencyV1SHA1        = "bc45ad84fff3081aa45aa801bde3ee39a80be384"
@@ -23,7 +23,7 @@ const (
 	QuotaReturnV1SHA1        = "c929ad83102ac526dd8aa1c9880da6d69c9e327e"
 	QuotaV1SHA1              = "88b21d83935f07079a80a3eb40f056930d4d2416"
 	SliceRingManyV1SHA1      = "34411e77209702b345c212193fe50387d9fafdce"
-	SliceRingReturnV1SHA1    = "ed948e775db337825291d3d0c62ce067f2732370"
+	SliceRingReturnV1SHA1    = "49a3e96697babc1a523da5370ccb71d245f5404a"
 	SliceRingV1SHA1          = "205418eb2b8e3b3a68c2ece65b613d1a644fca0b"
 	TokenBucketSetV1SHA1     = "69e4a5735584f250b38e97d5cac1cf20a765ee1f"
 	TokenBucketV1SHA1        = "c35cc72d7143d5518aad781c5083d3624b00ae3b"
@@ -56,7 +56,7 @@ func BudgetSettleV1() Script {
 			{Name: "id", Pattern: "<prefix>:<limiter>:{<subject>}:bg1:<id>"},
 		},
 		Args: []Field{
-			{Name: "ttl", Type: "us", Min: 1000, Max: 31622400000000, Text: "how long the id is known from now on"},
+			{Name: "ttl", Type: "us", Min: 1000, Max: 31622400000000, Text: "how long the id is known once settled"},
 			{Name: "permits", Type: "int", Min: 0, Max: 1000000000, Text: "the actual cost"},
 			{Name: "unknown", Type: "int", Min: 0, Max: 1, Text: "an id that is not known: 0 leaves it alone, 1 charges it. With 1, a settle that comes when the id is no longer known charges the whole cost on top"},
 			{Name: "slice_i", Type: "us", Min: 1000, Max: 86400000000, Text: "length of a slice", Repeated: true},
@@ -611,11 +611,11 @@ var sliceRingReturnV1Source string
 // SliceRingReturnV1 returns slice_ring_return v1. Gives back permits that slice_ring granted
 // and that were not used. Name the windows of that grant: in each, the slice of its moment is
 // lowered by what goes back, but not below 0. Windows are taken in turn. One is passed over if
-// this slice had left it at its last charge, or if the slices from there to that charge are
-// more than 1000, with those of the windows taken before. Give back no more than was granted,
-// once: more takes permits of others. After a lost reply, do not send it again. A grant made
-// while the clock was behind is counted in the slice of the last charge, and goes back from the
-// slice of its moment, which may hold fewer, and those of others.
+// this slice had left it at its last charge, or if that charge came more than 1000 slices
+// later, those of the windows taken before included. Give back no more than was granted, once:
+// more takes permits of others. After a lost reply, do not send it again. A grant made while
+// the clock was behind is counted in the slice of the last charge, and goes back from the slice
+// of its moment, which may hold fewer, and those of others.
 func SliceRingReturnV1() Script {
 	return Script{
 		Name:    "slice_ring_return",
@@ -623,7 +623,7 @@ func SliceRingReturnV1() Script {
 		File:    "slice_ring_return_v1.lua",
 		SHA1:    SliceRingReturnV1SHA1,
 		Source:  sliceRingReturnV1Source,
-		About:   "Gives back permits that slice_ring granted and that were not used. Name the windows of that grant: in each, the slice of its moment is lowered by what goes back, but not below 0. Windows are taken in turn. One is passed over if this slice had left it at its last charge, or if the slices from there to that charge are more than 1000, with those of the windows taken before. Give back no more than was granted, once: more takes permits of others. After a lost reply, do not send it again. A grant made while the clock was behind is counted in the slice of the last charge, and goes back from the slice of its moment, which may hold fewer, and those of others.",
+		About:   "Gives back permits that slice_ring granted and that were not used. Name the windows of that grant: in each, the slice of its moment is lowered by what goes back, but not below 0. Windows are taken in turn. One is passed over if this slice had left it at its last charge, or if that charge came more than 1000 slices later, those of the windows taken before included. Give back no more than was granted, once: more takes permits of others. After a lost reply, do not send it again. A grant made while the clock was behind is counted in the slice of the last charge, and goes back from the slice of its moment, which may hold fewer, and those of others.",
 		Keys: []Key{
 			{Name: "ring_i", Pattern: "<prefix>:<limiter>:{<subject>}:sr1:<slice>x<size>", Repeated: true},
 		},
@@ -893,7 +893,7 @@ func ZSetLogV1() Script {
 // of them.
 func Libraries() []Library {
 	return []Library{
-		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "39bb3c0fe9da637c145466f41687a027845e8eb5", Source: sluiceV1Source},
+		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "d2741cfc78ae3a7807a4c98a11f6d63da01a0fb1", Source: sluiceV1Source},
 	}
 }
 

@@ -2,10 +2,10 @@
 --
 -- Gives back permits that slice_ring granted and that were not used. Name the windows of that grant: in each, the
 -- slice of its moment is lowered by what goes back, but not below 0. Windows are taken in turn. One is passed over if
--- this slice had left it at its last charge, or if the slices from there to that charge are more than 1000, with those
--- of the windows taken before. Give back no more than was granted, once: more takes permits of others. After a lost
--- reply, do not send it again. A grant made while the clock was behind is counted in the slice of the last charge, and
--- goes back from the slice of its moment, which may hold fewer, and those of others.
+-- this slice had left it at its last charge, or if that charge came more than 1000 slices later, those of the windows
+-- taken before included. Give back no more than was granted, once: more takes permits of others. After a lost reply, do
+-- not send it again. A grant made while the clock was behind is counted in the slice of the last charge, and goes back
+-- from the slice of its moment, which may hold fewer, and those of others.
 --
 -- GROUP[i]    window       1..8
 -- KEYS[i]     ring_i       <prefix>:<limiter>:{<subject>}:sr1:<slice>x<size>

@@ -24,7 +24,7 @@ local function budget_settle_v1(KEYS, ARGV)
 -- KEYS[i]     ring_i       <prefix>:<limiter>:{<subject>}:sr1:<slice>x<size>
 -- KEYS[W+1]   id           <prefix>:<limiter>:{<subject>}:bg1:<id>
 --
--- ARGV[1]     ttl          us    1000..31622400000000    how long the id is known from now on
+-- ARGV[1]     ttl          us    1000..31622400000000    how long the id is known once settled
 -- ARGV[2]     permits      int   0..1000000000           the actual cost
 -- ARGV[3]     unknown      int   0..1                    an id that is not known: 0 leaves it alone, 1 charges it.
 --                                                        With 1, a settle that comes when the id is no longer
@@ -2002,10 +2002,10 @@ local function slice_ring_return_v1(KEYS, ARGV)
 --
 -- Gives back permits that slice_ring granted and that were not used. Name the windows of that grant: in each, the
 -- slice of its moment is lowered by what goes back, but not below 0. Windows are taken in turn. One is passed over if
--- this slice had left it at its last charge, or if the slices from there to that charge are more than 1000, with those
--- of the windows taken before. Give back no more than was granted, once: more takes permits of others. After a lost
--- reply, do not send it again. A grant made while the clock was behind is counted in the slice of the last charge, and
--- goes back from the slice of its moment, which may hold fewer, and those of others.
+-- this slice had left it at its last charge, or if that charge came more than 1000 slices later, those of the windows
+-- taken before included. Give back no more than was granted, once: more takes permits of others. After a lost reply, do
+-- not send it again. A grant made while the clock was behind is counted in the slice of the last charge, and goes back
+-- from the slice of its moment, which may hold fewer, and those of others.
 --
 -- GROUP[i]    window       1..8
 -- KEYS[i]     ring_i       <prefix>:<limiter>:{<subject>}:sr1:<slice>x<size>

@@ -13,7 +13,7 @@
 -- KEYS[i]     ring_i       <prefix>:<limiter>:{<subject>}:sr1:<slice>x<size>
 -- KEYS[W+1]   id           <prefix>:<limiter>:{<subject>}:bg1:<id>
 --
--- ARGV[1]     ttl          us    1000..31622400000000    how long the id is known from now on
+-- ARGV[1]     ttl          us    1000..31622400000000    how long the id is known once settled
 -- ARGV[2]     permits      int   0..1000000000           the actual cost
 -- ARGV[3]     unknown      int   0..1                    an id that is not known: 0 leaves it alone, 1 charges it.
 --                                                        With 1, a settle that comes when the id is no longer
