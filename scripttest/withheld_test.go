@@ -70,7 +70,7 @@ func (tab table) paths(t testing.TB) []path {
 // entering are commands by which a timeline writes entries.
 var entering = []string{"LSET", "RPUSH", "SET", "SETRANGE", "ZADD"}
 
-// rowOf is the names of commands; those that only read come once in a row.
+// rowOf is the names of commands; of reading commands in a row, each comes once.
 func rowOf(commands []scripttest.Command) string {
 	var names []string
 	for i, c := range commands {

@@ -63,7 +63,7 @@ class Limiter {
       const { id } = this.check('allowN', options, 'id');
       return this.decide('allowN', subject, { n, maxWait: 0, id: this.idOf(id) }, options);
     } catch (error) {
-      return Promise.reject(error); // one promise less than that of an async function
+      return Promise.reject(error); // an async function would make one promise more
     }
   }
 
