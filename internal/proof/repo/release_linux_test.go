@@ -68,25 +68,27 @@ func releasedModules(t *testing.T) {
 	goBlock := regexp.MustCompile("(?s)```go\n(.*?)```")
 	block := goBlock.FindStringSubmatch(section)[1]
 	page := readFile(t, "../../../docs/testing-your-handler.md")
-	app := t.TempDir()
-	write(t, filepath.Join(app, "main.go"),
-		programBegins+strings.ReplaceAll(block, "localhost:6379", redistest.Start(t).Addr)+programEnds)
+	app := filepath.Join(t.TempDir(), "app")
+	must(t, os.MkdirAll(app, 0o755))
+	must(t, os.Symlink(exampletest.Absolute(t, "../../.."), filepath.Join(app, "../sluice"))) // the checkout of README
 	write(t, filepath.Join(app, "shop", "limit_test.go"), goBlock.FindStringSubmatch(page)[1])
 	goIn(t, app, "mod", "init", "example.com/app")
 	steps := regexp.MustCompile(`(?m)^    (go .*)$`).FindAllStringSubmatch(section, -1)
-	if len(steps) == 0 {
-		t.Error("README has no go command for Go developers")
+	if len(steps) != 2 {
+		t.Errorf("README has %d go commands for Go developers, want one of the release and one of a checkout", len(steps))
 	}
 	t.Setenv("GOSUMDB", "off")
 	t.Setenv("GOWORK", "off")
 	for _, step := range steps {
+		write(t, filepath.Join(app, "main.go"),
+			programBegins+strings.ReplaceAll(block, "localhost:6379", redistest.Start(t).Addr)+programEnds)
 		shell(t, app, step[1])
-	}
-	if got := goIn(t, app, "run", "."); got != "true 4 false\n" {
-		t.Errorf("README's program printed %q", got)
-	}
-	if got := goIn(t, app, "test", "./shop"); !strings.HasPrefix(got, "ok") {
-		t.Errorf("the test of docs/testing-your-handler.md: %s", got)
+		if got := goIn(t, app, "run", "."); got != "true 4 false\n" {
+			t.Errorf("after %s, README's program printed %q", step[1], got)
+		}
+		if got := goIn(t, app, "test", "./shop"); !strings.HasPrefix(got, "ok") {
+			t.Errorf("after %s, the test of docs/testing-your-handler.md: %s", step[1], got)
+		}
 	}
 }
 
