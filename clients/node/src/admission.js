@@ -3,10 +3,10 @@
 const { NoPeer, keyByIP } = require('./address');
 const { ArgumentError, ExceedsLimitError, SluiceError, refuse, warn } = require('./errors');
 const { subjectOf } = require('./keys');
-const { maxAhead } = require('./limiter');
 const { checkBoolean, checkFunction, checkOptions, duration, integer } = require('./options');
 const { isText } = require('./scripts');
 const { sleep } = require('./time');
+const { maxAhead } = require('./wait');
 
 const functions = ['key', 'cost', 'count', 'refuse', 'observe'];
 

@@ -1,7 +1,7 @@
 'use strict';
 
 const { NotReservedError, OutcomeUnknownError, UnavailableError, refuse, show, warn } = require('./errors');
-const { SliceRing } = require('./limiter');
+const { SliceRing } = require('./algorithms');
 const { integer, duration } = require('./options');
 const { argsOf, argumentOf, scriptOf } = require('./scripts');
 const { jitter, restOf } = require('./time');

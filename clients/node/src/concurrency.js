@@ -1,10 +1,11 @@
 'use strict';
 
 const { OutcomeUnknownError, SlotLostError, UnavailableError, WaitError, refuse } = require('./errors');
-const { Limiter, newId, timeoutWithin } = require('./limiter');
+const { Limiter, newId } = require('./limiter');
 const { integer, duration } = require('./options');
 const { argsOf, argumentOf, checkSubject, scriptOf } = require('./scripts');
 const { onAbort, jitter, longestTimer, restOf } = require('./time');
+const { timeoutWithin } = require('./wait');
 
 const renewals = 3; // a ttl
 const clockRates = 1e-3; // of the ttl: by so much clocks may differ

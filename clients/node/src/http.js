@@ -4,7 +4,7 @@ const { keyByIP } = require('./address');
 const { Left, admission } = require('./admission');
 const { refuse } = require('./errors');
 const { keyByHeader, subjectOf } = require('./keys');
-const { isDecision } = require('./limiter');
+const { isDecision } = require('./returns');
 const { span } = require('./time');
 
 // Middleware for Express and Fastify. Headers and bodies are as in the Go package httplimit.

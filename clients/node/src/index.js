@@ -1,5 +1,6 @@
 'use strict';
 
+const { ListLog, ZSetLog, GCRA, TokenBucket, SliceRing } = require('./algorithms');
 const { all } = require('./all');
 const { Caller } = require('./call');
 const { Budget } = require('./budget');
@@ -7,7 +8,7 @@ const { Concurrency } = require('./concurrency');
 const errors = require('./errors');
 const http = require('./http');
 const { Local } = require('./local');
-const { ListLog, ZSetLog, GCRA, TokenBucket, SliceRing, newId, checkFailure, checkTimeout } = require('./limiter');
+const { newId, checkFailure, checkTimeout } = require('./limiter');
 const { checkBoolean, checkOptions, duration, integer } = require('./options');
 const { Quota } = require('./quota');
 const { checkName, redisKey } = require('./scripts');

@@ -2,12 +2,10 @@
 
 const { randomBytes } = require('node:crypto');
 const errors = require('./errors');
-const { checkOptions, checkBoolean, integer, duration, limitOf } = require('./options');
-const { ringOf, statesOf, windowsOf } = require('./ring');
+const { checkOptions, integer, duration, limitOf } = require('./options');
 const { argsOf, argumentOf, checkName, checkSubject, keysOf, scriptOf } = require('./scripts');
-const { sleep, jitter } = require('./time');
+const { Reservation, maxAhead, waitFor } = require('./wait');
 
-const maxAhead = 60e3; // milliseconds: how far ahead the scripts book
 const longestWait = Number.MAX_SAFE_INTEGER; // microseconds
 const limit = ['permits', 'window', 'onFailure', 'timeout'];
 const waits = [...limit, 'maxWait'];
@@ -223,58 +221,6 @@ class Limiter {
 
 const longestRetry = 31622400e3; // milliseconds: 366 days
 
-/** Returns the timeout of one question of a call that may take so long, and has so much left. */
-function timeoutWithin({ timeout }, allowed, left) {
-  return allowed === 0 ? timeout : Math.min(timeout, Math.max(left, 1)); // with 0 it asks once
-}
-
-/** Asks until n permits may be used, or until waiting does not help. Unused permits go back in the background. */
-async function waitFor(limiter, subject, { n = 1, maxWait, signal, id: ownId }) {
-  const id = limiter.idOf(ownId);
-  const allowed = limiter.ahead(maxWait);
-  const end = performance.now() + allowed;
-  const left = () => Math.max(end - performance.now(), 0);
-  const unused = (decision) => {
-    if (!decision.granted || !limiter.giveBack || ownId !== undefined) return; // the caller may ask again with the id
-    limiter.limits.later(() => limiter.giveBack(subject, decision, n));
-  };
-  for (let failures = 0; ; ) {
-    const maxWait = limiter.books ? Math.floor(Math.min(left(), maxAhead) * 1e3) : 0;
-    const timeout = timeoutWithin(limiter, allowed, left());
-    try {
-      const decision = await limiter.decide('wait', subject, { n, maxWait, id }, { signal, timeout });
-      if (decision.degraded && !decision.granted && decision.wait === 0) throw decision.cause;
-      await sleepFor(limiter, decision, { left: left(), allowed, signal }).catch((error) => {
-        unused(decision);
-        throw error;
-      });
-      if (decision.granted) return decision;
-      failures = 0;
-    } catch (error) {
-      const lost = error instanceof errors.OutcomeUnknownError && id !== undefined;
-      const mayHelp = lost || error instanceof errors.UnavailableError;
-      const pause = jitter(Math.min(10 << Math.min(++failures, 5), 250));
-      if (end === Infinity || left() <= pause || signal?.aborted || !mayHelp) {
-        if (lost) unused({ granted: true, permits: n, id });
-        throw error;
-      }
-      await sleep(pause, signal);
-    }
-  }
-}
-
-/** Sleeps until the permits of a decision may be used, or until it is time to ask again. */
-async function sleepFor({ name, books }, { granted, wait }, { left, allowed, signal }) {
-  if (wait === Infinity) {
-    throw new errors.WaitError(`${name}: wait would never end: the limit is 0`, { limiter: name, wait });
-  }
-  if (wait > left) {
-    const why = `wait of ${Math.round(wait)} ms would exceed maxWait ${allowed} ms`;
-    throw new errors.WaitError(`${name}: ${why}`, { limiter: name, wait, maxWait: allowed });
-  }
-  await sleep(granted ? wait : Math.max(wait - (books ? maxAhead : 0), 1), signal);
-}
-
 /** A limiter that books ahead. */
 class Reserver extends Limiter {
   get books() {
@@ -290,175 +236,6 @@ class Reserver extends Limiter {
   }
 }
 
-/** A booking that reserve() has made, or could not make: ask ok first. */
-class Reservation {
-  constructor(limiter, subject, decision) {
-    Object.assign(this, { limiter, subject, decision, due: performance.now() + decision.wait, cancelled: false });
-  }
-
-  /** Whether the permits were booked. */
-  get ok() {
-    return this.decision.granted;
-  }
-
-  /** The milliseconds from now until the permits may be used. */
-  get delay() {
-    return this.ok ? Math.max(this.due - performance.now(), 0) : Infinity;
-  }
-
-  /** Returns when the permits may be used. */
-  async wait(options = {}) {
-    const { signal } = this.limiter.check('reserve', options);
-    if (!this.ok) {
-      const { name } = this.limiter;
-      throw new errors.WaitError(`${name}: the reservation is not ok`, { limiter: name, wait: this.decision.wait });
-    }
-    await sleep(this.delay, signal);
-  }
-
-  /** Gives the permits back, unless they are due. */
-  async cancel(options) {
-    const { name, kind, giveBack: canGiveBack } = this.limiter;
-    const why = `${kind.method} cannot give permits back, listLog and zsetLog can`;
-    if (!canGiveBack) throw refuse(name, 'cancel', undefined, 'listLog or zsetLog', why);
-    if (!this.ok || this.cancelled || this.delay === 0) return;
-    this.cancelled = true;
-    try {
-      await this.limiter.giveBack(this.subject, this.decision, this.decision.permits, options);
-    } catch (error) {
-      this.cancelled = error instanceof errors.OutcomeUnknownError && !this.decision.id;
-      throw error;
-    }
-  }
-}
-
-/** Gives back n of the permits that a decision granted. Returns how many were. */
-async function giveBack(subject, decision, n = decision?.permits, options = {}) {
-  this.check('giveBack', options);
-  if (!isDecision(decision)) throw refuse(this.name, 'decision', decision, 'a decision of this limiter');
-  const script = scriptOf(this.kind.script, 'return');
-  const named = decision.id !== undefined && this.kind.method === 'zsetLog';
-  const windows = this.ring && (decision.rings ?? this.ring.slices);
-  const keys = this.grantKeys(subject, windows);
-  const [key] = keys;
-  if (!decision.granted || (decision.degraded && !named)) return 0;
-  integer(this.name, 'n', n, 1, Infinity);
-  if (decision.key !== key && !(decision.key === undefined && named)) {
-    throw refuse(this.name, 'decision', decision.key, `one of this limiter about this subject: ${key}`);
-  }
-  if (n > decision.permits) throw refuse(this.name, 'n', n, `up to ${decision.permits}, as many as were granted`);
-  const begin = decision.periodBegin === undefined ? undefined : Math.round(decision.periodBegin * 1e3);
-  const values = { ...this.values, moment: momentOf(decision), begin, id: decision.id, permits: n };
-  const bounds = { ...this.bounds(options), repeats: named && n === decision.permits };
-  const args = argsOf(script, values, windows?.map(groupOf));
-  const [returned] = await this.limits.caller.run(script, keys, args, bounds);
-  return returned;
-}
-
-function isDecision(value) {
-  const numbers = [value?.permits, value?.wait ?? 0, value?.now ?? 0];
-  return typeof value?.granted === 'boolean' && numbers.every((number) => typeof number === 'number') &&
-    areRings(value.rings);
-}
-
-/** Only decisions of rings have some. */
-function areRings(rings) {
-  if (rings === undefined) return true;
-  const isRing = (ring) => Number.isInteger(ring?.slice) && Number.isInteger(ring.size);
-  return Array.isArray(rings) && rings.length > 0 && rings.every(isRing);
-}
-
-/** The time that permits were granted for, in microseconds. None if Redis did not say: zsetLog knows it by its id. */
-function momentOf({ now, wait = 0 }) {
-  return now === undefined ? undefined : Math.round((now + wait) * 1e3);
-}
-
-class ListLog extends Reserver {}
-ListLog.prototype.giveBack = giveBack;
-
-class ZSetLog extends Reserver {
-  idOf(id = newId()) {
-    if (typeof id === 'string' && id !== '' && Buffer.byteLength(id) <= 128 && !id.includes('|')) return id;
-    throw refuse(this.name, 'id', id, 'a string of 1 to 128 bytes without |');
-  }
-}
-ZSetLog.prototype.giveBack = giveBack;
-
-class GCRA extends Reserver {
-  configure(options) {
-    super.configure(options);
-    const { burst = this.limit.permits } = options;
-    this.values.burst = burst;
-    this.capacity = this.limit.permits === 0 ? 0 : burst;
-    if (options.burst !== undefined) this.limit = Object.freeze({ ...this.limit, burst });
-  }
-}
-
-class TokenBucket extends Reserver {
-  configure(options) {
-    super.configure(options);
-    const { clientId: client = this.limits.clientId, perClient = false } = options;
-    checkBoolean(this.name, 'perClient', perClient);
-    if (typeof client !== 'string' || client === '') throw refuse(this.name, 'clientId', client, 'a string, not empty');
-    this.values = { rate: this.values.limit, interval: this.values.window, scope: perClient ? 1 : 0, client };
-  }
-
-  /** Only Redis knows the limit that is stored. */
-  checkNumber(method, n) {
-    integer(this.name, 'n', n, 1, argumentOf(this.script, 'permits').max);
-  }
-
-  resets(subject) {
-    return this.keys(subject).slice(1); // not the config
-  }
-
-  /** Stores the subject's limit, for all processes at once. */
-  async setRate(subject, limit, options = {}) {
-    this.check('setRate', options);
-    checkOptions(this.name, 'tokenBucket.setRate', limit, ['permits', 'window']);
-    const { permits, window } = limitOf(this.name, this.kind, this.script, limit);
-    integer(this.name, 'permits', permits, 1, Infinity);
-    const script = scriptOf(this.kind.script, 'set');
-    const [key] = this.keys(subject);
-    const args = argsOf(script, { ...this.values, rate: permits, interval: window });
-    await this.limits.caller.run(script, [key], args, { ...this.bounds(options), repeats: true });
-  }
-
-  detail(decision, [permits, window]) {
-    decision.limit = Object.freeze({ permits, window: window / 1e3 });
-  }
-}
-
-class SliceRing extends Limiter {
-  configure(options) {
-    this.ring = ringOf(this.name, this.kind, this.script, options);
-    this.capacity = Math.min(...this.ring.limits.map((limit) => limit.permits));
-    this.values = { reported: 0 };
-    const { permits, window } = this.ring.limits.find((limit) => limit.permits === this.capacity);
-    this.limit = Object.freeze({ permits, window: window / 1e3 });
-  }
-
-  /** Returns the keys of windows, by default of the limiter's. */
-  grantKeys(subject, windows = this.ring.slices) {
-    const names = { prefix: this.limits.prefix, name: this.name };
-    return keysOf(scriptOf('slice_ring_v1'), names, subject, {}, windows.map(groupOf));
-  }
-
-  detail(decision, counts, resetAfter, now) {
-    Object.assign(decision, this.describe(statesOf(this.ring, counts, resetAfter, now)));
-  }
-
-  describe(states) {
-    const windows = windowsOf(this.ring, states);
-    const { limit, countsFor } = windows[0];
-    return { limit, countsFor, ...(windows.length > 1 ? { windows } : {}) };
-  }
-}
-SliceRing.prototype.giveBack = giveBack;
-
-/** What scripts and keys call the slice and size of a window. */
-const groupOf = ({ slice, size }) => ({ slice_i: slice, size_i: size });
-
 function checkFailure(name, onFailure) {
   const share = onFailure?.local;
   if (['error', 'open', 'deny'].includes(onFailure) || (typeof share === 'number' && share > 0 && share <= 1)) return;
@@ -468,7 +245,4 @@ function checkFailure(name, onFailure) {
 /** Returns a timeout in milliseconds. */
 const checkTimeout = (name, timeout) => duration(name, 'timeout', timeout, 1e3, 86400e6) / 1e3;
 
-module.exports = {
-  Limiter, ListLog, ZSetLog, GCRA, TokenBucket, SliceRing, newId, checkFailure, checkTimeout, giveBack, isDecision,
-  maxAhead, timeoutWithin,
-};
+module.exports = { Limiter, Reserver, newId, checkFailure, checkTimeout };

@@ -1,8 +1,9 @@
 'use strict';
 
 const { refuse } = require('./errors');
-const { Limiter, giveBack } = require('./limiter');
+const { Limiter } = require('./limiter');
 const { checkOptions, integer } = require('./options');
+const { giveBack } = require('./returns');
 const { argsOf, argumentOf } = require('./scripts');
 const { toMicros } = require('./time');
 

@@ -19,7 +19,7 @@ function ringOf(name, kind, script, options) {
   integer(name, 'number of windows', windows.length, 1, script.group.max);
   const limits = windows.map((limit) => limitOf(name, kind, script, limit, maxSlices * maxSlice));
   const given = options.slice === undefined ? 0 : duration(name, 'slice', options.slice, minSlice, maxSlice);
-  const groups = limits.map((limit) => groupOf(name, limit, given));
+  const groups = limits.map((limit) => sliced(name, limit, given));
   const same = (a) => (b) => a.slice_i === b.slice_i && a.size_i === b.size_i;
   const twice = groups.findIndex((group, i) => group.limit_i > 0 && groups.findIndex(same(group)) < i);
   if (twice >= 0) throw refuse(name, 'windows', span(limits[twice].window), 'each window once');
@@ -27,8 +27,11 @@ function ringOf(name, kind, script, options) {
   return { limits, groups, slices: Object.freeze(slices) };
 }
 
+/** What scripts and keys call the slice and size of a window. */
+const groupOf = ({ slice, size }) => ({ slice_i: slice, size_i: size });
+
 /** A window with the slices that cover it, and one more: the current slice is never a whole one. */
-function groupOf(name, { permits, window }, given) {
+function sliced(name, { permits, window }, given) {
   const slice = given || Math.max(Math.min(Math.ceil(window / slicesPerWindow), maxSlice), minSlice);
   if (permits > 0 && window < slice) throw refuse(name, 'window', span(window), `a slice, ${span(slice)}, or more`);
   if (permits > 0 && window > maxSlices * slice) {
@@ -65,4 +68,4 @@ function windowsOf({ limits, groups }, states) {
   return Object.freeze(windows.sort((a, b) => a.remaining - b.remaining || b.resetAfter - a.resetAfter));
 }
 
-module.exports = { ringOf, statesOf, windowsOf };
+module.exports = { groupOf, ringOf, statesOf, windowsOf };

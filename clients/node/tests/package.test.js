@@ -75,7 +75,7 @@ test('types', () => {
 });
 
 test('types and code name the same', () => {
-  const types = readFileSync(new URL('src/index.d.ts', installed), 'utf8');
+  const types = ['index', 'http'].map((name) => readFileSync(new URL(`src/${name}.d.ts`, installed), 'utf8')).join('');
   const named = [...types.matchAll(/^export (?:class|function) (\w+)/gm)].map(([, name]) => name);
   assert.deepEqual(named.sort(), Object.keys(sluice).sort());
 });
