@@ -35,9 +35,18 @@ func NewRunner(s settings.Settings) Runner {
 	if s.GrpcServerUseTLS {
 		args = append(args, "--tls-cert", s.GrpcServerTlsCert, "--tls-key", s.GrpcServerTlsKey)
 	}
+	switch s.RedisType { // clusters and Sentinels of redistest have no password
+	case "cluster":
+		redis, args = url.URL{}, append(args, "--cluster", s.RedisUrl)
+	case "sentinel":
+		redis, args = url.URL{}, append(args, "--sentinel", strings.Replace(s.RedisUrl, ",", "@", 1))
+	}
 	files := filepath.Join(s.RuntimePath, s.RuntimeSubdirectory, s.RuntimeAppDirectory)
 	cmd := exec.Command(os.Getenv("SLUICED"), append(args, files)...)
-	cmd.Env, cmd.Stderr = append(os.Environ(), "SLUICED_REDIS="+redis.String()), os.Stderr
+	cmd.Env, cmd.Stderr = os.Environ(), os.Stderr
+	if redis.Host != "" {
+		cmd.Env = append(cmd.Env, "SLUICED_REDIS="+redis.String())
+	}
 	return Runner{cmd, admin, make(chan struct{})}
 }
 
