@@ -7,13 +7,12 @@ import (
 	"maps"
 	"runtime"
 	"slices"
-	"strings"
 )
 
 // failure is what went wrong in one way.
 type failure struct {
 	first string // text of the first
-	where map[string]int
+	where tally
 }
 
 // failed notes a failure, of the fault that happens or happened last.
@@ -30,18 +29,9 @@ func (a *attack) failed(rule string, r *row, text string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.failures[way] == nil {
-		a.failures[way] = &failure{first: text, where: map[string]int{}}
+		a.failures[way] = &failure{first: text}
 	}
-	a.failures[way].where[where]++
-}
-
-// String is one line for each way, with how often it came where.
-func (f *failure) String() string {
-	var where []string
-	for _, place := range slices.Sorted(maps.Keys(f.where)) {
-		where = append(where, fmt.Sprintf("%s %d x", place, f.where[place]))
-	}
-	return fmt.Sprintf("%s\n    the first: %s", strings.Join(where, ", "), f.first)
+	a.failures[way].where.add(where, 1)
 }
 
 // sample is what this process holds while no call is made: bytes of live heap, without what the proxies keep for their
@@ -76,7 +66,9 @@ func (a *attack) measure(e *event) sample {
 	runtime.ReadMemStats(&memory)
 	now := sample{heap: int64(memory.HeapAlloc), goroutines: int64(len(Goroutines()))}
 	for _, s := range a.sites {
-		now.heap -= s.connections() * proxyBuffers
+		for _, proxy := range s.proxies {
+			now.heap -= proxy.Counts().Open * proxyBuffers
+		}
 	}
 	if e == nil {
 		a.first.goroutines = now.goroutines
@@ -93,12 +85,7 @@ func (a *attack) measure(e *event) sample {
 // report prints what happened, fails the test for what was wrong, and reports whether most of it could be judged.
 func (a *attack) report() (judged bool) {
 	a.t.Helper()
-	a.t.Logf("seed %d: %d calls, %d hooks panicked, %d of these panics reached a caller", a.seed,
-		a.calls.Load(), a.panics.Load(), a.raised.Load())
-	a.t.Logf("audited: %d permits by what was charged, %d grants by their times; the outcome of %d permits was unknown",
-		a.audited.Load(), a.timed.Load(), a.unknown.Load())
-	a.t.Logf("%d slots used, %d permits given back, %d commands for many keys", a.used.Load(), a.returned.Load(),
-		a.many.Load())
+	a.t.Logf("seed %d: %v", a.seed, &a.counts)
 	a.t.Logf("in use at first: %v; at worst: %v; a server to which nothing happened answered %v late at worst",
 		a.first, a.worst, round(a.pulse.worst))
 	for _, missed := range a.missed() {
@@ -111,7 +98,7 @@ func (a *attack) report() (judged bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, way := range slices.Sorted(maps.Keys(a.failures)) {
-		a.t.Errorf("seed %d: %s: %v", a.seed, way, a.failures[way])
+		a.t.Errorf("seed %d: %s: %v\n    the first: %s", a.seed, way, &a.failures[way].where, a.failures[way].first)
 	}
 	return 2*n <= of
 }

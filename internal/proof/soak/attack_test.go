@@ -15,8 +15,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
 
 var (
@@ -37,6 +35,8 @@ const (
 	// stale connection of go-redis's pool costs one call its timeout, so one caller may lose several calls, one after
 	// another. It is mostly 2 to 4 s, with pools of 16 and timeouts of 1 s.
 	reconnectWithin = tooLong
+
+	flushFor = 200 * time.Millisecond // for returns in the background
 )
 
 // attack is the sites, those who call and what has come of it.
@@ -47,26 +47,21 @@ type attack struct {
 	sites []*site
 	rows  []*row
 
-	goroutines int           // before there was a client
-	well       *redis.Client // of the server to which nothing happens
+	goroutines int // before there was a client
 	closers    []func() error
 	generation int          // of the ledgers; it changes while the gate is shut
 	gate       sync.RWMutex // callers are inside while they hold it for reading
 	pulse      *pulse
 
-	now        atomic.Pointer[event] // nil: no fault
-	last       atomic.Pointer[event] // the same, or the one before; nil: there has been none
+	last       atomic.Pointer[event] // the fault that happens, or the one before; nil: there has been none
 	starts     atomic.Pointer[chan struct{}]
 	panicking  atomic.Bool
 	cancelling atomic.Bool
 
-	calls, panics, raised atomic.Int64
-	audited, unknown      atomic.Int64 // permits that ledgers granted, and of which the outcome is unknown
-	timed                 atomic.Int64 // grants audited by their times
-	used, returned, many  atomic.Int64 // slots, permits given back, commands for many keys
-	mu                    sync.Mutex
-	failures              map[string]*failure // by rule, fault and mode
-	first, worst          sample
+	counts       tally
+	mu           sync.Mutex
+	failures     map[string]*failure // by rule, fault and mode
+	first, worst sample
 }
 
 // attempts is how often an attack is begun where the machine was too slow to judge it.
@@ -88,47 +83,28 @@ func TestAttack(t *testing.T) {
 func attackOnce(t *testing.T) bool {
 	a := newAttack(t)
 	t.Logf("seed %d: %d limiters and modes, %d callers", a.seed, len(a.rows), workersARow*len(a.rows))
-	ctx, stop := context.WithCancel(context.Background())
-	var workers sync.WaitGroup
-	for heart := range hearts {
-		workers.Go(func() { a.pulse.run(ctx, a.well, heart) })
-	}
+	pulse := startCrowd(hearts, a.pulse.beat)
+	var workers []*worker
 	for i, r := range a.rows {
 		for k := range workersARow {
-			w := &worker{row: r, attack: a, random: rand.New(rand.NewPCG(a.seed, uint64(workersARow*i+k)))}
-			workers.Go(func() { w.work(ctx) })
+			random := rand.New(rand.NewPCG(a.seed, uint64(workersARow*i+k)))
+			workers = append(workers, &worker{row: r, attack: a, random: random})
 		}
 	}
+	callers := startCrowd(len(workers), func(ctx context.Context, i int) { workers[i].work(ctx) })
 	a.injectAll(t)
-	stop()
-	workers.Wait()
+	callers.stop()
+	pulse.stop()
 	a.close()
 	a.nothingIsLeft()
 	a.sites[0].everythingExpires(t)
 	return a.report()
 }
 
-// nothingIsLeft fails the attack if goroutines outlive the clients.
-func (a *attack) nothingIsLeft() {
-	if stacks := LeftOver(); stacks != nil {
-		a.failed("goroutines", nil, fmt.Sprintf("left over when all clients are closed:\n%s", stacks))
-		return
-	}
-	for deadline := time.Now().Add(tooLong); runtime.NumGoroutine() > a.goroutines; time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			a.failed("goroutines", nil, fmt.Sprintf("%d at the end, %d at first", runtime.NumGoroutine(), a.goroutines))
-			return
-		}
-	}
-}
-
 // newAttack starts the servers and makes all rows.
 func newAttack(t *testing.T) *attack {
 	t.Helper()
-	a := &attack{
-		t: t, seed: *attackSeed, full: *attackFor > 0,
-		failures: map[string]*failure{},
-	}
+	a := &attack{t: t, seed: *attackSeed, full: *attackFor > 0, failures: map[string]*failure{}}
 	if a.seed == 0 {
 		a.seed = 1 + rand.Uint64N(1_000_000)
 	}
@@ -136,24 +112,33 @@ func newAttack(t *testing.T) *attack {
 	if a.full {
 		a.sites = append(a.sites, newCluster(t))
 	}
-	a.pulse, a.well = newPulse(t)
-	a.closing(a.well.Close)
+	a.pulse = newPulse(t)
+	a.closers = append(a.closers, a.pulse.well.Close)
 	a.goroutines = runtime.NumGoroutine()
 	for i, s := range a.sites {
-		a.rows = append(a.rows, newRows(t, a, s, int(a.seed)+i)...)
+		a.rows = append(a.rows, newRows(a, s, int(a.seed)+i)...)
 		must(t, s.honest.Preload(context.Background()))
 	}
 	a.starts.Store(new(make(chan struct{})))
 	return a
 }
 
-// closing has something closed when all calls have ended: first what was made last.
-func (a *attack) closing(end func() error) { a.closers = append(a.closers, end) }
-
+// close closes everything when all calls have ended: first what was made last.
 func (a *attack) close() {
-	for i := len(a.closers) - 1; i >= 0; i-- {
-		if err := a.closers[i](); err != nil {
+	for _, end := range slices.Backward(a.closers) {
+		if err := end(); err != nil {
 			a.t.Errorf("seed %d: closing: %v", a.seed, err)
+		}
+	}
+}
+
+// nothingIsLeft fails the attack if goroutines outlive the clients.
+func (a *attack) nothingIsLeft() {
+	for deadline := time.Now().Add(tooLong); runtime.NumGoroutine() > a.goroutines; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			a.failed("goroutines", nil, fmt.Sprintf("%d when all clients are closed, %d at first; of the loader:\n%s",
+				runtime.NumGoroutine(), a.goroutines, bytes.Join(Goroutines(), []byte("\n\n"))))
+			return
 		}
 	}
 }
@@ -190,7 +175,7 @@ func (a *attack) events() iter.Seq[*event] {
 
 // event makes up when and where a fault happens. In a cluster it is one server or all.
 func (a *attack) event(random *rand.Rand, index, number int) *event {
-	e := &event{fault: faults[index], index: index, number: number, sites: a.sites, victims: map[*site]uint{}}
+	e := &event{fault: faults[index], index: index, number: number, where: "all", victims: map[*site]uint{}}
 	e.random = rand.New(rand.NewPCG(random.Uint64(), 0))
 	e.lasts = shortestFault + upTo(e.random, longestFault-shortestFault)
 	if !a.full {
@@ -200,7 +185,7 @@ func (a *attack) event(random *rand.Rand, index, number int) *event {
 	for _, s := range a.sites {
 		e.victims[s] = 1<<len(s.servers) - 1
 		if !everywhere && !e.inside && s.cluster {
-			e.victims[s] = 1 << one
+			e.victims[s], e.where = 1<<one, fmt.Sprint("master ", one+1)
 		}
 	}
 	return e
@@ -210,9 +195,10 @@ func (a *attack) event(random *rand.Rand, index, number int) *event {
 func (a *attack) inject(t *testing.T, e *event) {
 	t.Helper()
 	e.begun = time.Now()
-	a.begin(e)
+	a.last.Store(e) // calls that it hits are counted as such
 	e.begin(a, e)
-	a.strike()
+	next := make(chan struct{})
+	close(*a.starts.Swap(&next)) // wakes the workers that rest
 	time.Sleep(e.lasts)
 	a.awaitMet(e)
 	reconnect := &check{attack: a, event: e, rule: "reconnect", since: e.begun, within: reconnectWithin}
@@ -221,20 +207,29 @@ func (a *attack) inject(t *testing.T, e *event) {
 	}
 	reconnect.await(2 * tooLong)
 	e.end(a, e)
-	e.ended.Store(time.Now().UnixNano())
-	a.now.Store(nil)
-	service := &check{attack: a, event: e, rule: "service", since: a.endOf(e), within: backWithin + e.late}
+	ended := time.Now()
+	e.ended.Store(&ended)
+	service := &check{attack: a, event: e, rule: "service", since: ended, within: backWithin + e.late}
 	service.start()
 	if !service.await(2*tooLong) || !reconnect.await(tooLong) {
 		a.stuck(t)
 	}
 	if a.full {
-		time.Sleep(faultPause - min(faultPause, time.Since(a.endOf(e))) - faultPause/4)
+		time.Sleep(faultPause - min(faultPause, time.Since(ended)) - faultPause/4)
 	}
-	e.served.Store(time.Now().UnixNano())
+	e.served.Store(new(time.Now()))
 	s := a.quiet(t, e)
-	t.Logf("%3d %-26s %v on %s: back after %v at worst%s; %v", e.number, e.name, round(e.lasts), a.where(e),
+	t.Logf("%3d %-26s %v on %s: back after %v at worst%s; %v", e.number, e.name, round(e.lasts), e.where,
 		round(service.slowest), reconnect, s)
+}
+
+// now is the fault that happens; nil: none.
+func (a *attack) now() *event {
+	e := a.last.Load()
+	if e == nil || e.ended.Load() != nil {
+		return nil
+	}
+	return e
 }
 
 // awaitMet has a fault last until it has met a call of every row, but not for ever: report says what was missed.
@@ -247,41 +242,13 @@ func (a *attack) awaitMet(e *event) {
 	}
 }
 
-// begin makes the fault known before it happens: calls that it hits are counted as such.
-func (a *attack) begin(e *event) {
-	a.last.Store(e)
-	a.now.Store(e)
-}
-
-// strike wakes the workers that rest.
-func (a *attack) strike() {
-	next := make(chan struct{})
-	close(*a.starts.Swap(&next))
-}
-
-// began is closed when the next fault has begun.
-func (a *attack) began() <-chan struct{} { return *a.starts.Load() }
-
-func (a *attack) endOf(e *event) time.Time { return time.Unix(0, e.ended.Load()) }
-
 // calmAfter reports whether a fault no longer had effects at a time: service must be back by then, and it was seen.
 // That it comes back in time is judged by itself. Before the first fault the clients are making their connections.
 func (a *attack) calmAfter(e *event, at time.Time) bool {
-	return e != nil && e.served.Load() != 0 && at.UnixNano() > e.served.Load() && at.Sub(a.endOf(e)) > backWithin+e.late
-}
-
-// where says which servers an event happens to.
-func (a *attack) where(e *event) string {
-	if !a.full || e.inside {
-		return "all"
+	if e == nil || e.served.Load() == nil {
+		return false
 	}
-	cluster := a.sites[1]
-	for i := range cluster.servers {
-		if e.victims[cluster] == 1<<i {
-			return fmt.Sprint("master ", i+1)
-		}
-	}
-	return "all"
+	return at.After(*e.served.Load()) && at.Sub(*e.ended.Load()) > backWithin+e.late
 }
 
 // quiet shuts the gate, audits what was granted until then, measures what is in use, and lets the callers go on.
@@ -291,45 +258,20 @@ func (a *attack) quiet(t *testing.T, e *event) sample {
 		a.stuck(t)
 	}
 	defer a.gate.Unlock()
-	if e != nil {
-		a.settle()
-	}
-	for _, s := range a.sites {
-		rows := a.rowsOf(s)
-		if len(rows) == 0 {
-			continue
-		}
-		if e != nil {
-			closeLedgers(t, a, rows, a.generation)
-		}
-		openLedgers(t, rows, a.generation+1)
-	}
+	var rows sync.WaitGroup
 	for _, r := range a.rows {
-		r.auditTight(a)
-	}
-	a.generation++
-	return a.measure(e)
-}
-
-// flushFor is how long returns in the background are waited for.
-const flushFor = 200 * time.Millisecond
-
-// settle has all slots released, and what an All or a Wait gives back in the background given back. It does not wait
-// for long: a reply that never comes would take half a minute.
-func (a *attack) settle() {
-	var settling sync.WaitGroup
-	for _, r := range a.rows {
-		close(r.drop)
-		settling.Go(func() {
-			r.held.Wait()
-			if r.mode.returns() {
-				ctx, cancel := context.WithTimeout(context.Background(), flushFor)
-				defer cancel()
-				r.late = r.limits.Flush(ctx) != nil
+		rows.Go(func() {
+			if e != nil {
+				r.settle()
+				r.closeLedgers(a)
+				r.auditTight(a)
 			}
+			r.openLedgers(a, a.generation+1)
 		})
 	}
-	settling.Wait()
+	rows.Wait()
+	a.generation++
+	return a.measure(e)
 }
 
 // stuck ends the attack for calls that do not end.
@@ -339,15 +281,6 @@ func (a *attack) stuck(t *testing.T) {
 	t.Errorf("seed %d: calls have not ended %v after the fault:\n%s", a.seed, tooLong, stacks)
 	a.report()
 	t.FailNow()
-}
-
-func (a *attack) rowsOf(s *site) (rows []*row) {
-	for _, r := range a.rows {
-		if r.site == s {
-			rows = append(rows, r)
-		}
-	}
-	return rows
 }
 
 func must(t *testing.T, err error) {

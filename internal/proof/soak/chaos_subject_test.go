@@ -23,17 +23,10 @@ var subjectLimits = []loader.Limit{
 	{Permits: 4, Window: time.Hour},
 }
 
-// forSubjects is a limiter whose callers wait for half of their patience, where the script books ahead.
-func (s *script) forSubjects(l *limits, limit loader.Limit) loader.Limiter {
-	if s == sliceRing {
-		return s.make(l, "chaos", limit)
-	}
-	return s.make(l, "chaos", limit, loader.MaxWait(callPatience/2))
-}
-
 // subject is one of the subjects of a run, with all its answers.
 type subject struct {
 	name    string
+	slot    int // of a cluster
 	script  *script
 	limit   loader.Limit
 	limits  *limits
@@ -51,38 +44,39 @@ type served struct {
 	err         error
 }
 
-// newSubjects are n subjects, each of one script and one limit; every second of a kind shares round trips.
+// newSubjects are n subjects, each of one script and one limit; every second of a kind shares round trips. Where the
+// script books ahead, callers wait for half of their patience.
 func newSubjects(rdb redis.UniversalClient, n int) []*subject {
 	alone, together := loader.New(rdb, loader.WithoutSharing()), loader.New(rdb)
 	subjects := make([]*subject, n)
 	for i := range subjects {
-		script, limit := scripts[i%len(scripts)], subjectLimits[i/len(scripts)%len(subjectLimits)]
-		if script.repeats { // only a window that holds for the whole run can be audited by the replies
-			limit = subjectLimits[1]
+		s := &subject{name: fmt.Sprint("s", i), script: scripts[i%len(scripts)], limits: alone}
+		s.limit = subjectLimits[i/len(scripts)%len(subjectLimits)]
+		if s.script.repeats { // only a window that holds for the whole run can be audited by the replies
+			s.limit = subjectLimits[1]
 		}
-		from := alone
 		if i/len(scripts)/len(subjectLimits)%2 == 1 {
-			from = together
+			s.limits = together
 		}
-		subjects[i] = &subject{
-			name: fmt.Sprint("s", i), script: script, limit: limit, limits: from, limiter: script.forSubjects(from, limit),
+		var ahead []loader.LimiterOption
+		if s.script != sliceRing {
+			ahead = append(ahead, loader.MaxWait(callPatience/2))
 		}
+		s.limiter = s.script.make(s.limits, "chaos", s.limit, ahead...)
+		subjects[i] = s
 	}
 	return subjects
 }
 
-// questions are the ways in which a subject is asked about: mostly an Allow.
-const questions = 8
-
-// ask asks once, in one of the ways, and writes down what came of it.
-func (s *subject) ask(random *rand.Rand) error {
+// ask asks once, mostly by an Allow, and writes down what came of it.
+func (s *subject) ask() error {
 	ctx, cancel := context.WithTimeout(context.Background(), callPatience)
 	defer cancel()
 	a := answer{limiter: s.limiter, subject: s.name, permits: 1}
 	look, h, m := a, direct, allow
 	look.permits = 0
 	answers := []answer{a}
-	switch random.IntN(questions) {
+	switch rand.IntN(8) {
 	case 0:
 		answers = []answer{look}
 	case 1:
@@ -99,6 +93,25 @@ func (s *subject) ask(random *rand.Rand) error {
 	defer s.mu.Unlock()
 	s.answers = append(s.answers, served{asked, time.Now(), a.permits, a.decided, a.err})
 	return a.err
+}
+
+// servedSince reports whether the last call that has ended began after a time and was answered.
+func (s *subject) servedSince(since time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := len(s.answers)
+	return n > 0 && s.answers[n-1].err == nil && s.answers[n-1].asked.After(since)
+}
+
+// end is what a call ended with, in a word or two.
+func (a served) end() string {
+	switch {
+	case a.err != nil:
+		return KindOf(a.err)
+	case a.permits == 0:
+		return "looked"
+	}
+	return fmt.Sprintf("granted %v", a.decided.Granted)
 }
 
 // granted returns what was granted for sure after one time and up to another, by the server's clock; and, if every call

@@ -6,8 +6,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,110 +19,155 @@ const (
 	pause   = 4 * time.Millisecond // between two calls of a caller, on average
 )
 
-// run is callers who ask for subjects while faults happen, and what came of it.
+// run is callers who ask for subjects while servers fail, and what came of it.
 type run struct {
 	t        *testing.T
 	name     string
-	settles  string // what the deployment says of itself when it has got over a killed server
 	subjects []*subject
 	started  time.Time
-	ended    <-chan struct{}
-	cancel   context.CancelFunc
-	callers  sync.WaitGroup
-
-	asked atomic.Int64
-
-	// Of the goroutine that injects the faults.
-	faults     map[string]int64
-	losses     []loss
-	recoveries []recovery
+	callers  *crowd
+	calls    tally
+	faults   tally
+	outages  []*outage
 }
 
-// loss is decisions that a fault may have undone: those that a server made after one time and up to
-// another about some of the subjects.
-type loss struct {
-	why          string
-	of           func(*subject) bool
+// outage is the end of a server, or another reason why grants are out of sight, and how a deployment got over it.
+type outage struct {
+	name    string
+	settles string // what the deployment says of itself when it has got over it
+	settled func() bool
+	about   []*subject
+
+	// Decisions about these subjects after one time and up to another may have been undone.
 	after, until time.Time
+
+	// From until: when the deployment had settled, and when the first answer and the last error came.
+	whole, first, last time.Duration
 }
 
 // begin starts the callers. They ask until the run is audited.
-func begin(t *testing.T, name, settles string, rdb redis.UniversalClient, subjects int) *run {
-	ctx, cancel := context.WithCancel(context.Background())
-	r := &run{
-		t: t, name: name, settles: settles, subjects: newSubjects(rdb, subjects),
-		started: time.Now(), ended: ctx.Done(), cancel: cancel, faults: map[string]int64{},
-	}
-	t.Cleanup(r.stop)
-	for i := range callers {
-		r.callers.Go(func() { r.call(rand.New(rand.NewPCG(uint64(i), 1))) })
-	}
+func begin(t *testing.T, name string, rdb redis.UniversalClient) *run {
+	r := &run{t: t, name: name, subjects: newSubjects(rdb, 1000), started: time.Now()}
+	r.callers = startCrowd(callers, func(ctx context.Context, _ int) {
+		if !rest(ctx, rand.N(2*pause)) {
+			return
+		}
+		if err := r.subjects[rand.IntN(len(r.subjects))].ask(); err != nil && KindOf(err) == Unexpected {
+			t.Errorf("a caller saw: %v", err)
+		}
+		r.calls.add("decisions", 1)
+	})
+	t.Cleanup(r.callers.stop)
 	return r
 }
 
-// call is one caller.
-func (r *run) call(random *rand.Rand) {
-	for {
-		select {
-		case <-r.ended:
-			return
-		case <-time.After(rand.N(2 * pause)):
-		}
-		if err := r.subjects[random.IntN(len(r.subjects))].ask(random); err != nil && KindOf(err) == Unexpected {
-			r.t.Errorf("a caller saw: %v", err)
-		}
-		r.asked.Add(1)
-	}
-}
-
-// awaitDecisions lets the run go on until there have been so many.
+// awaitDecisions lets the run go on for so many decisions.
 func (r *run) awaitDecisions(n int64) {
-	for asked := r.asked.Load(); asked < n; asked = r.asked.Load() {
-		redistest.Await(r.t, "more decisions", func() bool { return r.asked.Load() > asked })
+	asked := func() int64 { return r.calls.of("decisions") }
+	for until := asked() + n; asked() < until; {
+		before := asked()
+		redistest.Await(r.t, "more decisions", func() bool { return asked() > before })
 	}
 }
 
-// stop ends the callers.
-func (r *run) stop() {
-	r.cancel()
-	r.callers.Wait()
+// overcome waits until a deployment has got over an outage and most subjects are served again.
+func (r *run) overcome(o *outage) {
+	r.t.Helper()
+	redistest.Await(r.t, o.settles, o.settled)
+	settled := time.Now()
+	redistest.Await(r.t, "those subjects are served again", func() bool {
+		served := 0
+		for _, s := range o.about {
+			if s.servedSince(settled) {
+				served++
+			}
+		}
+		return 4*served > len(o.about) || len(o.about) == 0
+	})
+	o.whole = settled.Sub(o.until)
+	for _, s := range o.about {
+		s.mu.Lock()
+		for _, a := range s.answers {
+			switch took := a.came.Sub(o.until); {
+			case a.err != nil:
+				o.last = max(o.last, took)
+			case a.asked.After(o.until) && (o.first == 0 || took < o.first):
+				o.first = took
+			}
+		}
+		s.mu.Unlock()
+	}
+	r.faults.add(o.name, 1)
+	r.outages = append(r.outages, o)
 }
 
-// end stops the callers, audits every subject and prints the figures.
-func (r *run) end() {
-	r.stop()
-	took := time.Since(r.started)
-	found, unexplained := r.audit()
-	for _, text := range unexplained {
-		r.t.Error(text)
+// flushScripts flushes the scripts of one node after another, until what it returns is called.
+func (r *run) flushScripts(nodes ...*redistest.Server) (stop func()) {
+	clients := make([]*redis.Client, len(nodes))
+	for i, node := range nodes {
+		clients[i] = redis.NewClient(&redis.Options{ // one that does not hold up the others when it is dead
+			Addr: node.Addr, DisableIdentity: true, MaxRetries: -1, DialerRetries: 1,
+		})
+		r.t.Cleanup(func() { _ = clients[i].Close() })
 	}
-	r.print(took, found)
+	return startCrowd(1, func(ctx context.Context, _ int) {
+		rest(ctx, rand.N(60*time.Millisecond))
+		if clients[rand.IntN(len(clients))].ScriptFlush(ctx).Err() == nil { // some are dead
+			r.faults.add("SCRIPT FLUSH", 1)
+		}
+	}).stop
 }
 
 // extras is what was granted beyond the limits.
 type extras struct {
 	permits, subjects int64
-	explained         int64 // so many permits the losses explain at most
+	explained         int64 // so many permits the outages explain at most
 	worst             int64 // as permits, with those whose outcome is unknown
 }
 
-// audit says of every subject that was granted more than its limit and the losses explain what is unexplained.
-func (r *run) audit() (sum extras, unexplained []string) {
+// end stops the callers, audits every subject and prints the figures.
+func (r *run) end() {
+	r.callers.stop()
+	took := time.Since(r.started)
+	e, unexplained := r.audit()
+	for _, text := range unexplained {
+		r.t.Error(text)
+	}
+	var ends tally
 	for _, s := range r.subjects {
-		began, ended := time.Time{}, time.Now().Add(time.Hour)
-		extra, explained := s.script.extra(s.granted(began, ended, false), s.limit), int64(0)
-		for _, l := range r.losses {
-			for _, grant := range s.granted(l.after, l.until, false) {
-				if l.of(s) {
-					explained += grant.Permits
-				}
+		for _, a := range s.answers {
+			ends.add(a.end(), 1)
+		}
+	}
+	r.t.Logf("%s: %d decisions about %d subjects in %.0f s: %v; faults: %v", r.name, r.calls.of("decisions"),
+		len(r.subjects), took.Seconds(), &ends, &r.faults)
+	r.t.Logf("%d permits of %d subjects beyond a limit, %d if every unknown outcome was a grant; up to %d explained",
+		e.permits, e.subjects, e.worst, e.explained)
+	for _, o := range r.outages {
+		r.t.Logf("%s: grants lost, of the last %v", o.name, round(o.until.Sub(o.after)))
+		r.t.Logf("%s after %v, the first answer came after %v, the last error after %v", o.settles, round(o.whole),
+			round(o.first), round(o.last))
+	}
+}
+
+// audit says of every subject that was granted more than its limit and the outages explain what is unexplained.
+func (r *run) audit() (sum extras, unexplained []string) {
+	explained := map[*subject]int64{}
+	for _, o := range r.outages {
+		for _, s := range o.about {
+			for _, grant := range s.granted(o.after, o.until, false) {
+				explained[s] += grant.Permits
 			}
 		}
-		if extra > explained {
+	}
+	for _, s := range r.subjects {
+		began, ended := time.Time{}, time.Now().Add(time.Hour)
+		extra := s.script.extra(s.granted(began, ended, false), s.limit)
+		if extra > explained[s] {
 			unexplained = append(unexplained, fmt.Sprintf("%s (%s, %d in %v) was granted %d permits too many, of which "+
-				"faults explain %d", s.name, s.script.name, s.limit.Permits, s.limit.Window, extra, explained))
+				"faults explain %d", s.name, s.script.name, s.limit.Permits, s.limit.Window, extra, explained[s]))
 		}
-		sum.permits, sum.explained = sum.permits+extra, sum.explained+explained
+		sum.permits, sum.explained = sum.permits+extra, sum.explained+explained[s]
 		sum.worst += s.script.extra(s.granted(began, ended, true), s.limit)
 		if extra > 0 {
 			sum.subjects++
@@ -133,8 +176,8 @@ func (r *run) audit() (sum extras, unexplained []string) {
 	return sum, unexplained
 }
 
-// A grant beyond the limit is found unless a loss explains it: of that subject, and of grants that were made after what
-// was replicated and before the kill.
+// A grant beyond the limit is found unless an outage explains it: of that subject, and of grants that were made after
+// what was replicated and before the kill.
 func TestUnexplainedGrant(t *testing.T) {
 	second0 := time.Now()
 	at := func(seconds float64, permits int64) served {
@@ -154,9 +197,11 @@ func TestUnexplainedGrant(t *testing.T) {
 		"lost by another's subject": {[]served{at(11, 4), at(20, 1)}, false, 1},
 	} {
 		s := &subject{script: scripts[0], limit: subjectLimits[1], answers: test.grants}
-		r := &run{subjects: []*subject{s}, losses: []loss{{
-			of: func(*subject) bool { return test.lost }, after: at(10, 0).decided.Now, until: at(12, 0).decided.Now,
-		}}}
+		o := &outage{after: at(10, 0).decided.Now, until: at(12, 0).decided.Now}
+		if test.lost {
+			o.about = []*subject{s}
+		}
+		r := &run{subjects: []*subject{s}, outages: []*outage{o}}
 		if _, unexplained := r.audit(); len(unexplained) != test.want {
 			t.Errorf("%s: %q, want %d", name, unexplained, test.want)
 		}

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"sync/atomic"
 	"syscall"
+	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -33,24 +34,24 @@ type event struct {
 	*fault
 	index   int // of the fault
 	number  int // of the event
-	sites   []*site
+	where   string
 	victims map[*site]uint // the servers that it happens to, a bit each
 	random  *rand.Rand
 	begun   time.Time
 	lasts   time.Duration
-	ended   atomic.Int64 // when, in nanoseconds since 1970; 0: not yet
-	served  atomic.Int64 // when every row had been served again, in the same way
+	ended   atomic.Pointer[time.Time] // nil: not yet
+	served  atomic.Pointer[time.Time] // when every row had been served again; nil: not yet
 }
 
 // hits reports whether the event happens to a server.
 func (e *event) hits(s *site, server int) bool { return e.victims[s]&(1<<server) != 0 }
 
-// each calls do for each server that the event happens to, always in the same order.
-func (e *event) each(do func(*redistest.Server, *redistest.Proxy)) {
-	for _, s := range e.sites {
-		for i, server := range s.servers {
+// each calls do for each server that the event happens to.
+func (a *attack) each(e *event, do func(s *site, server int)) {
+	for _, s := range a.sites {
+		for i := range s.servers {
 			if e.hits(s, i) {
-				do(server, s.proxies[i])
+				do(s, i)
 			}
 		}
 	}
@@ -59,9 +60,13 @@ func (e *event) each(do func(*redistest.Server, *redistest.Proxy)) {
 // onProxies is a fault of the network, which ends when everything is passed on again.
 func onProxies(name string, inject func(*event, *redistest.Proxy)) *fault {
 	return &fault{
-		name:  name,
-		begin: func(_ *attack, e *event) { e.each(func(_ *redistest.Server, p *redistest.Proxy) { inject(e, p) }) },
-		end:   func(_ *attack, e *event) { e.each(func(_ *redistest.Server, p *redistest.Proxy) { p.Pass() }) },
+		name: name,
+		begin: func(a *attack, e *event) {
+			a.each(e, func(s *site, i int) { inject(e, s.proxies[i]) })
+		},
+		end: func(a *attack, e *event) {
+			a.each(e, func(s *site, i int) { s.proxies[i].Pass() })
+		},
 	}
 }
 
@@ -100,10 +105,10 @@ var faults = []*fault{
 	},
 	{
 		name:  "restart",
-		begin: func(_ *attack, e *event) { e.each(func(s *redistest.Server, _ *redistest.Proxy) { s.Kill() }) },
+		begin: func(a *attack, e *event) { a.each(e, func(s *site, i int) { s.servers[i].Kill() }) },
 		end: func(a *attack, e *event) {
-			e.each(func(s *redistest.Server, _ *redistest.Proxy) { s.Restart(a.t) })
-			for s := range e.victims {
+			a.each(e, func(s *site, i int) { s.servers[i].Restart(a.t) })
+			for _, s := range a.sites {
 				redistest.Await(a.t, s.name+" is whole", s.whole)
 			}
 		},
@@ -134,21 +139,21 @@ func upTo(random *rand.Rand, most time.Duration) time.Duration {
 
 // limitMemory sets maxmemory. Nothing is evicted.
 func (a *attack) limitMemory(e *event, bytes string) {
-	for _, s := range e.sites {
-		for i, admin := range s.admins {
-			if e.hits(s, i) {
-				must(a.t, admin.ConfigSet(context.Background(), "maxmemory", bytes).Err())
-			}
-		}
-	}
+	a.each(e, func(s *site, i int) {
+		must(a.t, s.admins[i].ConfigSet(context.Background(), "maxmemory", bytes).Err())
+	})
 }
 
 func (a *attack) signal(e *event, signal syscall.Signal) {
-	e.each(func(s *redistest.Server, _ *redistest.Proxy) {
-		if err := syscall.Kill(s.PID, signal); err != nil {
-			a.t.Errorf("%v to %s: %v", signal, s.Addr, err)
-		}
-	})
+	a.each(e, func(s *site, i int) { send(a.t, s.servers[i], signal) })
+}
+
+// send sends a signal to a server: SIGSTOP freezes it.
+func send(t *testing.T, server *redistest.Server, signal syscall.Signal) {
+	t.Helper()
+	if err := syscall.Kill(server.PID, signal); err != nil {
+		t.Errorf("%v to %s: %v", signal, server.Addr, err)
+	}
 }
 
 // planted is what hooks panic with.
@@ -159,17 +164,21 @@ func (p planted) Error() string { return "a hook panicked " + p.where }
 // mayPanic panics every third time while hooks are to.
 func (a *attack) mayPanic(where string) {
 	if a.panicking.Load() && rand.IntN(3) == 0 {
-		a.panics.Add(1)
+		a.counts.add("panics of hooks", 1)
 		panic(planted{where})
 	}
 }
 
-// panickingHook is a hook of a client that panics before a command is sent or after it was answered.
-type panickingHook struct{ *attack }
+// hooks are all that an application hangs into a client or a Loader: a hook of go-redis, an Observer and a handler of
+// slog. Each of them may panic. They also tell the rows of the client what is given back in the background.
+type hooks struct {
+	*attack
+	rows []*row
+}
 
-func (h panickingHook) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (h hooks) DialHook(next redis.DialHook) redis.DialHook { return next }
 
-func (h panickingHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+func (h hooks) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		h.countMany(cmd)
 		h.mayPanic("before a command")
@@ -179,7 +188,7 @@ func (h panickingHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-func (h panickingHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+func (h hooks) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
 		h.countMany(cmds...)
 		h.mayPanic("before a pipeline")
@@ -189,42 +198,45 @@ func (h panickingHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis
 	}
 }
 
-// countMany counts the commands for many keys.
-func (a *attack) countMany(cmds ...redis.Cmder) {
+func (h hooks) countMany(cmds ...redis.Cmder) {
 	for _, cmd := range cmds {
 		words := cmd.Args()
 		if len(words) > 1 && (words[1] == sluice.GCRAManyV1SHA1 || words[1] == sluice.ListLogManyV1SHA1) {
-			a.many.Add(1)
+			h.counts.add("commands for many keys", 1)
 		}
 	}
 }
 
-// panickingObserver is an Observer that panics.
-type panickingObserver struct{ *attack }
-
-func (o panickingObserver) Begin(ctx context.Context, e loader.Event) context.Context {
-	noteReturn(ctx, e, e.Permits)
-	o.mayPanic("in Begin")
+func (h hooks) Begin(ctx context.Context, e loader.Event) context.Context {
+	h.noteReturn(e, e.Permits)
+	h.mayPanic("in Begin")
 	return ctx
 }
 
-func (o panickingObserver) End(ctx context.Context, e loader.Event) {
+func (h hooks) End(_ context.Context, e loader.Event) {
 	if e.Err == nil && e.Returned == e.Permits {
-		noteReturn(ctx, e, -e.Permits)
-		o.returned.Add(e.Returned)
+		h.noteReturn(e, -e.Permits)
+		h.counts.add("permits given back", e.Returned)
 	}
-	o.mayPanic("in End")
+	h.mayPanic("in End")
 }
 
-// panickingHandler is a slog handler that panics and logs nothing.
-type panickingHandler struct{ *attack }
+// noteReturn has permits be of unknown outcome while they are given back in the background, and afterwards if that
+// has failed.
+func (h hooks) noteReturn(e loader.Event, permits int64) {
+	for _, r := range h.rows {
+		if e.Method == "GiveBack" && r.mode.returns() && e.Limiter == r.limiterName("ledger") {
+			r.noteReturn(e.Subject, permits)
+		}
+	}
+}
 
-func (h panickingHandler) Enabled(context.Context, slog.Level) bool { return true }
+func (h hooks) Enabled(context.Context, slog.Level) bool { return true }
 
-func (h panickingHandler) Handle(context.Context, slog.Record) error {
+func (h hooks) Handle(context.Context, slog.Record) error {
 	h.mayPanic("in a log")
 	return nil
 }
 
-func (h panickingHandler) WithAttrs([]slog.Attr) slog.Handler { return h }
-func (h panickingHandler) WithGroup(string) slog.Handler      { return h }
+func (h hooks) WithAttrs([]slog.Attr) slog.Handler { return h }
+func (h hooks) WithGroup(string) slog.Handler      { return h }

@@ -22,7 +22,7 @@ import (
 // court is an attack without servers or callers: one row on one site, and no fault yet.
 func court(m *mode) (*attack, *row) {
 	s := &site{name: "single", subjects: [][]string{{"a", "b"}}}
-	r := &row{site: s, script: scripts[0], mode: m, books: make([]book, 1),
+	r := &row{site: s, script: scripts[0], mode: m, books: make([]book, 2),
 		met: make([]atomic.Int64, len(faults)), judged: make([]atomic.Int64, len(faults))}
 	a := &attack{
 		sites: []*site{s}, rows: []*row{r}, failures: map[string]*failure{},
@@ -61,6 +61,8 @@ func TestJudge(t *testing.T) {
 		err      error
 		panicked any
 		calm     bool
+		during   bool // a fault of server 0 is under way
+		server   int
 		want     string
 	}{
 		"answered":                  {mode: "plain", question: plain},
@@ -90,40 +92,24 @@ func TestJudge(t *testing.T) {
 		"a slot that came late":     {mode: "Acquire", question: patient, took: slotTTL, err: &loader.SlotLostError{}},
 		"a slot lost at once":       {mode: "Acquire", question: patient, err: &loader.SlotLostError{}, want: "Wait error"},
 		"a WaitError of an Allow":   {mode: "plain", question: plain, err: &loader.WaitError{}, want: "error"},
+		"lost with a server":        {mode: "plain", question: plain, err: lost, during: true},
+		"lost, and it is well":      {mode: "plain", question: plain, err: lost, during: true, server: 1, want: "neighbour"},
 	} {
 		a, r := court(modeOf(test.mode))
 		begun := time.Now()
 		c := &called{
 			worker: &worker{row: r, attack: a}, question: test.question, calm: test.calm,
 			begun: begun, ended: begun.Add(test.took),
-			answers: []answer{{permits: 1, err: test.err}}, panicked: test.panicked,
+			answers: []answer{{place: place{server: test.server}, permits: 1, err: test.err}}, panicked: test.panicked,
 		}
-		if test.panicked != nil && !test.calm {
-			c.event = &event{fault: faults[0], victims: map[*site]uint{r.site: 1}}
+		if test.during || test.panicked != nil && !test.calm {
+			c.event = &event{fault: faults[0], victims: map[*site]uint{r.site: 1}, begun: begun.Add(-1)}
 		}
 		if c.judge(); a.broken() != test.want {
 			t.Errorf("%s: fails by %q, want %q", name, a.broken(), test.want)
 		}
-	}
-}
-
-// An error about a server that is well fails while another one is not, and one about that one does not.
-func TestJudgeNeighbour(t *testing.T) {
-	lost := &loader.OutcomeUnknownError{Err: errors.New("EOF")}
-	for server, want := range []string{"", "neighbour"} {
-		a, r := court(modeOf("plain"))
-		r.books = make([]book, 2)
-		begun := time.Now()
-		c := &called{
-			worker: &worker{row: r, attack: a}, question: question{cancel: never}, begun: begun.Add(1), ended: begun.Add(2),
-			event:   &event{fault: faults[0], victims: map[*site]uint{r.site: 1}, begun: begun},
-			answers: []answer{{place: place{server: server}, permits: 1, err: lost}},
-		}
-		if c.judge(); a.broken() != want {
-			t.Errorf("server %d: fails by %q, want %q", server, a.broken(), want)
-		}
-		if met := r.met[0].Load(); met != int64(1-server) {
-			t.Errorf("server %d: the fault met %d calls", server, met)
+		if met := r.met[0].Load(); c.event != nil && met != int64(1-test.server) {
+			t.Errorf("%s: the fault met %d calls", name, met)
 		}
 	}
 }
@@ -131,18 +117,10 @@ func TestJudgeNeighbour(t *testing.T) {
 // Too little charged is wrong, and too much beyond what is unknown.
 func TestWrongCharge(t *testing.T) {
 	for _, test := range []struct {
-		mode                      string
 		charged, granted, unknown int64
 		wrong                     bool
-	}{
-		{"plain", 5, 5, 0, false},
-		{"plain", 4, 5, 0, true},
-		{"plain", 4, 5, 3, true},
-		{"plain", 8, 5, 3, false},
-		{"plain", 9, 5, 3, true},
-	} {
-		_, r := court(modeOf(test.mode))
-		if wrong := r.wrongCharge(test.charged, test.granted, test.unknown); (wrong != "") != test.wrong {
+	}{{5, 5, 0, false}, {4, 5, 0, true}, {4, 5, 3, true}, {8, 5, 3, false}, {9, 5, 3, true}} {
+		if wrong := wrongCharge(test.charged, test.granted, test.unknown); (wrong != "") != test.wrong {
 			t.Errorf("%+v: %q", test, wrong)
 		}
 	}
@@ -218,46 +196,34 @@ func TestWrite(t *testing.T) {
 // A fault that met no call of a row is missed, and so is one that was never judged.
 func TestMissed(t *testing.T) {
 	a, r := court(modeOf("plain"))
-	if missed := a.missed(); len(missed) != len(faults) {
-		t.Errorf("missed %q", missed)
-	}
-	if n, of := a.unjudged(); n != len(faults) || of != len(faults) {
-		t.Errorf("%d of %d are not judged", n, of)
-	}
-	for i := range faults {
-		r.met[i].Add(1)
-		r.judged[i].Add(1)
-	}
-	if missed := a.missed(); missed != nil {
-		t.Errorf("missed %q", missed)
-	}
-	if n, _ := a.unjudged(); n != 0 {
-		t.Errorf("%d are not judged", n)
+	for n := len(faults); n >= 0; n-- {
+		unjudged, of := a.unjudged()
+		if missed := a.missed(); len(missed) != n || unjudged != n || of != len(faults) {
+			t.Errorf("missed %q, %d of %d not judged; want %d", missed, unjudged, of, n)
+		}
+		if n > 0 {
+			r.met[n-1].Add(1)
+			r.judged[n-1].Add(1)
+		}
 	}
 }
 
 // The same seed makes up the same faults, another one others.
 func TestSeed(t *testing.T) {
-	if a, b := eventsOf(7), eventsOf(7); a != b {
-		t.Errorf("seed 7: %s\nand then: %s", a, b)
-	}
-	if eventsOf(7) == eventsOf(8) {
-		t.Error("seeds 7 and 8 are alike")
-	}
-}
-
-// eventsOf is what a seed has happen first.
-func eventsOf(seed uint64) string {
-	a, _ := court(modeOf("plain"))
-	a.seed = seed
-	var b strings.Builder
-	for e := range a.events() {
-		if e.number > 20 {
-			return b.String()
+	eventsOf := func(seed uint64) (text string) {
+		a, _ := court(modeOf("plain"))
+		a.seed = seed
+		for e := range a.events() {
+			text += fmt.Sprintln(e.name, e.lasts, e.victims[a.sites[0]], e.random.Int())
+			if e.number == 20 {
+				break
+			}
 		}
-		fmt.Fprintln(&b, e.name, e.lasts, e.victims[a.sites[0]], e.random.Int())
+		return text
 	}
-	return ""
+	if eventsOf(7) != eventsOf(7) || eventsOf(7) == eventsOf(8) {
+		t.Errorf("seed 7: %s\nand then: %s\nseed 8: %s", eventsOf(7), eventsOf(7), eventsOf(8))
+	}
 }
 
 // A heap that comes and goes is not one that grows.

@@ -15,12 +15,8 @@ import (
 // limits is what makes limiters.
 type limits = loader.Loader
 
-// The limits of a row's limiters: one that is soon used up and is audited by the times of its grants, and one
-// that is never used up.
-var (
-	tightLimit = loader.Limit{Permits: 4, Window: time.Second}
-	spareLimit = loader.Limit{Permits: 1000, Window: time.Second}
-)
+// tightLimit is of a row's limiter that is soon used up and is audited by the times of its grants.
+var tightLimit = loader.Limit{Permits: 4, Window: time.Second}
 
 // day is longer than any attack: nothing that a ledger was charged comes free meanwhile.
 const day = 24 * time.Hour

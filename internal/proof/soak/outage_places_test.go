@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -18,7 +17,6 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -57,35 +55,18 @@ type load struct {
 	calls, degraded, refused atomic.Int64
 	lastDegraded             atomic.Int64         // when, in ns
 	took                     [50_000]atomic.Int64 // calls by their time, in units of 10 us
-	stop                     func()
 }
 
-// startLoad has callers ask until stop.
-func startLoad(callers int, ask func(caller int) (cause error)) *load {
-	return new(load).start(callers, ask)
+// start has callers ask.
+func (l *load) start(callers int, ask func(caller int) (cause error)) *crowd {
+	return startCrowd(callers, func(_ context.Context, caller int) { l.call(caller, ask) })
 }
 
-func (l *load) start(callers int, ask func(caller int) (cause error)) *load {
-	ctx, cancel := context.WithCancel(context.Background())
-	var all sync.WaitGroup
-	l.stop = func() {
-		cancel()
-		all.Wait()
-	}
-	for i := range callers {
-		all.Go(func() {
-			for ctx.Err() == nil {
-				begun := time.Now()
-				l.count(ask(i), time.Since(begun))
-			}
-		})
-	}
-	return l
-}
-
-func (l *load) count(cause error, took time.Duration) {
+func (l *load) call(caller int, ask func(caller int) (cause error)) {
+	begun := time.Now()
+	cause := ask(caller)
 	l.calls.Add(1)
-	l.took[min(int(took/(10*time.Microsecond)), len(l.took)-1)].Add(1)
+	l.took[min(int(time.Since(begun)/(10*time.Microsecond)), len(l.took)-1)].Add(1)
 	if cause != nil {
 		l.degraded.Add(1)
 		l.lastDegraded.Store(time.Now().UnixNano())
@@ -108,8 +89,13 @@ func (l *load) note() noted {
 	return n
 }
 
-// askLimiter asks a limiter of Go.
-func askLimiter(limiter loader.Limiter) func(caller int) error {
+// newLimiter makes a limiter of Go that is never full, with or without a breaker, and returns what asks it.
+func newLimiter(rdb redis.UniversalClient, breaker string, opts ...loader.LimiterOption) func(caller int) error {
+	var without []loader.Option
+	if breaker == "without" {
+		without = append(without, loader.WithoutBreaker())
+	}
+	limiter := loader.New(rdb, without...).GCRA("x", loader.PerSecond(1_000_000), opts...)
 	return func(caller int) error {
 		d, err := limiter.Allow(context.Background(), strconv.Itoa(caller))
 		return errors.Join(d.Cause, err)
@@ -117,14 +103,9 @@ func askLimiter(limiter loader.Limiter) func(caller int) error {
 }
 
 func startLoader(t *testing.T, server *redistest.Server, breaker string) func() noted {
-	rdb := redis.NewClient(&redis.Options{Addr: server.Addr})
+	rdb, l := redis.NewClient(&redis.Options{Addr: server.Addr}), &load{}
 	t.Cleanup(func() { _ = rdb.Close() })
-	var opts []loader.Option
-	if breaker == "without" {
-		opts = append(opts, loader.WithoutBreaker())
-	}
-	l := startLoad(50, askLimiter(loader.New(rdb, opts...).GCRA("x", loader.PerSecond(1_000_000), loader.FailOpen())))
-	t.Cleanup(l.stop)
+	t.Cleanup(l.start(50, newLimiter(rdb, breaker, loader.FailOpen())).stop)
 	return l.note
 }
 
@@ -183,9 +164,8 @@ func (g get) ask(int) error {
 var errUndecided = errors.New("not decided by Redis")
 
 func startNginx(t *testing.T, server *redistest.Server, breaker string) func() noted {
-	site := startSite(t, server, breaker)
-	l := startLoad(50, site.ask)
-	t.Cleanup(l.stop)
+	site, l := startSite(t, server, breaker), &load{}
+	t.Cleanup(l.start(50, site.ask).stop)
 	open := regexp.MustCompile(`(?m)^sluiced_redis_breakers_open ([1-9])`)
 	return func() noted {
 		n := l.note()
@@ -197,9 +177,9 @@ func startNginx(t *testing.T, server *redistest.Server, breaker string) func() n
 }
 
 // startProgram starts a program of callers, which answers each line with what it has noted.
-func startProgram(t *testing.T, env string, program string, args ...string) func() noted {
+func startProgram(t *testing.T, program string, args ...string) func() noted {
 	cmd := exec.Command(program, args...)
-	cmd.Env, cmd.Stderr = append(os.Environ(), env), os.Stderr
+	cmd.Env, cmd.Stderr = append(os.Environ(), "PYTHONPATH=../../../clients/python/src"), os.Stderr
 	in, err := cmd.StdinPipe()
 	must(t, err)
 	out, err := cmd.StdoutPipe()
@@ -226,8 +206,7 @@ func startPython(kind string) startCallers {
 	return func(t *testing.T, server *redistest.Server, breaker string) func() noted {
 		python := exampletest.Interpreter(t, "Debian: apt-get install python3-redis",
 			[]string{"python3", "/usr/bin/python3"}, "-c", "import redis")
-		return startProgram(t, "PYTHONPATH=../../../clients/python/src", python, "-B", "testdata/outage.py", kind,
-			portOf(server), breaker)
+		return startProgram(t, python, "-B", "testdata/outage.py", kind, portOf(server), breaker)
 	}
 }
 
@@ -240,11 +219,10 @@ func startNode(t *testing.T, server *redistest.Server, breaker string) func() no
 		must(t, exec.Command("cp", "-r", "../../../"+path, filepath.Join(own, path)).Run())
 	}
 	exampletest.Output(t, node, filepath.Join(own, "clients/node/scripts.mjs"))
-	return startProgram(t, "", node, "testdata/outage.mjs", client, filepath.Join(own, "clients/node/src"),
+	return startProgram(t, node, "testdata/outage.mjs", client, filepath.Join(own, "clients/node/src"),
 		portOf(server), breaker)
 }
 
 func portOf(server *redistest.Server) string {
-	_, port, _ := net.SplitHostPort(server.Addr)
-	return port
+	return server.Addr[strings.LastIndex(server.Addr, ":")+1:]
 }

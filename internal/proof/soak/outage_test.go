@@ -29,17 +29,10 @@ func TestServerOutage(t *testing.T) {
 			t.Run(place.name+" "+breaker, func(t *testing.T) {
 				server := redistest.Start(t)
 				note := place.start(t, server, breaker)
-				for _, outage := range []struct {
-					name       string
-					begin, end func()
-				}{
-					{"frozen", func() { _ = syscall.Kill(server.PID, syscall.SIGSTOP) },
-						func() { _ = syscall.Kill(server.PID, syscall.SIGCONT) }},
-					{"gone", server.Kill, func() { server.Restart(t) }},
-				} {
-					suffer(t, note, fmt.Sprintf("%-22s %-8s %-7s", place.name, breaker, outage.name), breaker == "with",
-						outage.begin, outage.end)
-				}
+				row := fmt.Sprintf("%-22s %-8s ", place.name, breaker)
+				suffer(t, note, row+"frozen ", breaker == "with",
+					func() { send(t, server, syscall.SIGSTOP) }, func() { send(t, server, syscall.SIGCONT) })
+				suffer(t, note, row+"gone   ", breaker == "with", server.Kill, func() { server.Restart(t) })
 			})
 		}
 	}
@@ -95,14 +88,15 @@ func TestServerOutageNginx(t *testing.T) {
 	for i := range sites[:2] {
 		redistest.Await(t, "decisions of Redis", func() bool { return sites[i].get.ask(0) == nil })
 	}
-	must(t, syscall.Kill(frozen.PID, syscall.SIGSTOP))
-	defer func() { _ = syscall.Kill(frozen.PID, syscall.SIGCONT) }()
+	send(t, frozen, syscall.SIGSTOP)
+	defer send(t, frozen, syscall.SIGCONT)
 	for round := range byExtent(2, 12) {
 		for i := range sites {
-			l := sites[i].load.start(50, sites[i].get.ask)
+			callers := sites[i].load.start(50, sites[i].get.ask)
 			time.Sleep(time.Second)
-			if l.stop(); round == 0 { // the breaker opens
-				l.note()
+			callers.stop()
+			if round == 0 { // the breaker opens
+				sites[i].load.note()
 			}
 		}
 	}
@@ -124,9 +118,9 @@ func blipsOn(t *testing.T, server *redistest.Server) map[string]func() {
 		"all connections are cut": func() { admin.ClientKillByFilter(ctx, "TYPE", "normal", "SKIPME", "yes") },
 		"a script of 50 ms":       func() { admin.Eval(ctx, slowScript, nil) },
 		"a stall of 50 ms": func() {
-			_ = syscall.Kill(server.PID, syscall.SIGSTOP)
+			send(t, server, syscall.SIGSTOP)
 			time.Sleep(50 * time.Millisecond)
-			_ = syscall.Kill(server.PID, syscall.SIGCONT)
+			send(t, server, syscall.SIGCONT)
 		},
 		"2000 callers at once": func() {},
 	}
@@ -135,21 +129,13 @@ func blipsOn(t *testing.T, server *redistest.Server) map[string]func() {
 // TestServerBlips has blips meet callers with a breaker and callers without, in turns. What those with one are refused
 // is the breaker's fault if those without are all answered by Redis; else the machine had no time for all calls.
 func TestServerBlips(t *testing.T) {
-	server := redistest.Start(t)
-	arms := []struct {
-		name string
-		opts []loader.Option
-	}{{"with", nil}, {"without", []loader.Option{loader.WithoutBreaker()}}}
-	var opts []loader.LimiterOption
-	if full() { // calls have 100 ms then: a busy machine may stall for longer
-		opts = append(opts, loader.FailOpen())
-	}
+	server, arms := redistest.Start(t), [...]string{"with", "without"}
 	for name, blip := range blipsOn(t, server) {
-		degraded, refused := [2]int64{}, int64(0)
+		degraded, refused := [len(arms)]int64{}, int64(0)
 		for round := range byExtent(3, 20) {
 			for turn := range arms {
 				i := (turn + int(round)) % len(arms)
-				l := meet(t, server, blip, name == "2000 callers at once", arms[i].opts, opts)
+				l := meet(t, server, blip, name == "2000 callers at once", arms[i])
 				degraded[i] += l.degraded.Load()
 				refused += l.refused.Load()
 			}
@@ -163,23 +149,25 @@ func TestServerBlips(t *testing.T) {
 }
 
 // meet has a blip meet 16 callers, and 2000 more if it is a crowd, and returns what they noticed.
-func meet(t *testing.T, server *redistest.Server, blip func(), crowd bool, opts []loader.Option,
-	of []loader.LimiterOption) *load {
-	rdb := redis.NewClient(&redis.Options{Addr: server.Addr})
+func meet(t *testing.T, server *redistest.Server, blip func(), crowd bool, breaker string) *load {
+	rdb, l := redis.NewClient(&redis.Options{Addr: server.Addr}), &load{}
 	defer rdb.Close()
-	ask := askLimiter(loader.New(rdb, opts...).GCRA("x", loader.PerSecond(1_000_000), of...))
-	l := startLoad(16, func(caller int) error {
+	var opts []loader.LimiterOption
+	if full() { // calls have 100 ms then: a busy machine may stall for longer
+		opts = append(opts, loader.FailOpen())
+	}
+	ask := newLimiter(rdb, breaker, opts...)
+	defer l.start(16, func(caller int) error {
 		time.Sleep(time.Millisecond) // a call that is refused takes no time: they would be too many
 		return ask(caller)
-	})
-	defer l.stop()
+	}).stop()
 	redistest.Await(t, "decisions of Redis", func() bool { return l.calls.Load() > l.degraded.Load() })
 	l.note()
 	blip()
 	var all sync.WaitGroup
 	for i := range 2000 {
 		if crowd {
-			all.Go(func() { l.count(ask(i), 0) })
+			all.Go(func() { l.call(i, ask) })
 		}
 	}
 	all.Wait()
@@ -194,8 +182,8 @@ func TestServerFailoverIsABlip(t *testing.T) {
 	t.Cleanup(func() { _ = rdb.Close() })
 	sentinel := redis.NewSentinelClient(&redis.Options{Addr: s.Addrs[0]})
 	t.Cleanup(func() { _ = sentinel.Close() })
-	l := startLoad(16, askLimiter(loader.New(rdb).GCRA("x", loader.PerSecond(1_000_000))))
-	defer l.stop()
+	l := &load{}
+	defer l.start(16, newLimiter(rdb, "with")).stop()
 	for range byExtent(1, 20) {
 		from, to := s.Master, s.Replica
 		redistest.Await(t, "a failover begins", func() bool { return sentinel.Failover(ctx, s.Name).Err() == nil })

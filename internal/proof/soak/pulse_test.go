@@ -16,6 +16,8 @@ import (
 // a proxy that passes everything on. They are several because a processor that is taken from this process holds up only
 // those goroutines that are on it.
 type pulse struct {
+	well *redis.Client // of the server to which nothing happens
+
 	mu      sync.Mutex
 	beats   []beat // the newest last
 	pending [hearts]time.Time
@@ -38,23 +40,20 @@ const (
 )
 
 // newPulse starts a server for it.
-func newPulse(t *testing.T) (*pulse, *redis.Client) {
+func newPulse(t *testing.T) *pulse {
 	t.Helper()
-	proxy := redistest.StartProxy(t, redistest.Start(t).Addr)
-	return &pulse{}, redistest.Client(t, proxy.Addr)
+	return &pulse{well: redistest.Client(t, redistest.StartProxy(t, redistest.Start(t).Addr).Addr)}
 }
 
-// run beats with one of its hearts until the context ends.
-func (p *pulse) run(ctx context.Context, rdb *redis.Client, heart int) {
-	for ctx.Err() == nil {
-		due := time.Now().Add(beatEvery)
-		p.begin(heart, due)
-		time.Sleep(beatEvery)
-		bounded, cancel := context.WithTimeout(ctx, beatIsLost)
-		_ = rdb.Ping(bounded).Err()
-		cancel()
-		p.end(beat{due, time.Since(due)})
-	}
+// beat beats once with one of the hearts.
+func (p *pulse) beat(ctx context.Context, heart int) {
+	due := time.Now().Add(beatEvery)
+	p.begin(heart, due)
+	time.Sleep(beatEvery)
+	bounded, cancel := context.WithTimeout(ctx, beatIsLost)
+	defer cancel()
+	_ = p.well.Ping(bounded).Err()
+	p.end(beat{due, time.Since(due)})
 }
 
 func (p *pulse) begin(heart int, due time.Time) {

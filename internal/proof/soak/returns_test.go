@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"sync/atomic"
 
 	"github.com/sluice-redis/sluice/loader"
 )
@@ -46,27 +45,5 @@ func askAll(ctx context.Context, l *limits, answers []answer) {
 		if answers[i].err = err; d.Granted {
 			answers[i].decided = d.Parts[i].Decision
 		}
-	}
-}
-
-// watched is what an Observer tells about returns.
-type watched struct {
-	limiter string
-	returns *atomic.Int64
-}
-
-type watchedKey struct{}
-
-// watchReturns makes the context of an All: of the permits that its ledger is to get back in the background, those
-// that it may not have got are counted.
-func (w *worker) watchReturns(ctx context.Context, a *answer) context.Context {
-	of := watched{w.limiterName("ledger"), w.book(a.place).returns}
-	return context.WithValue(ctx, watchedKey{}, of)
-}
-
-// noteReturn counts the permits of a return.
-func noteReturn(ctx context.Context, e loader.Event, permits int64) {
-	if of, ok := ctx.Value(watchedKey{}).(watched); ok && e.Method == "GiveBack" && e.Limiter == of.limiter {
-		of.returns.Add(permits)
 	}
 }

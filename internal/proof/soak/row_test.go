@@ -6,10 +6,10 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -25,10 +25,8 @@ type row struct {
 	client clientKind
 
 	limits *limits
-	tight  loader.Limiter
-	ledger loader.Limiter
-	spare  loader.Limiter
-
+	tight  loader.Limiter // soon used up, and audited by the times of its grants
+	ledger loader.Limiter // never used up, and audited by its charges
 	honest loader.Limiter // the ledger, past the proxies
 	books  []book         // of each place
 	drop   chan struct{}  // closed: all slots are released; guarded by the gate
@@ -50,7 +48,7 @@ func (r *row) places(server int) (places []place) {
 	return places
 }
 
-// everywhere are the places on all servers.
+// everywhere are the places on all servers, in the order of the books.
 func (r *row) everywhere() (places []place) {
 	for server := range r.site.servers {
 		places = append(places, r.places(server)...)
@@ -63,13 +61,13 @@ func (r *row) book(p place) *book { return &r.books[p.server*r.mode.keysAServer(
 // book is what was answered about the subjects of a row that are on one server.
 type book struct {
 	mu      sync.Mutex
-	first   loader.Decision // of the ledger
+	subject string          // of the ledger
+	first   loader.Decision // about it
 	granted int64           // by the ledger, since then
 	unknown int64           // permits that may or may not have been charged
+	refused int64           // permits that an All or a Wait did not grant
 	spent   Record          // of the tight limiter, since its last audit
 	uses    Record          // of its slots
-	returns *atomic.Int64   // permits whose return in the background has begun, and may fail
-	refused int64           // permits that an All or a Wait did not grant
 }
 
 // String is what the row is called in reports.
@@ -90,8 +88,7 @@ func (r *row) usage() string {
 
 // newRows makes all rows of a site, with a client for each mode, shared and not. The kinds of the clients take turns,
 // beginning with one that the seed decides.
-func newRows(t *testing.T, a *attack, s *site, turn int) (rows []*row) {
-	t.Helper()
+func newRows(a *attack, s *site, turn int) (rows []*row) {
 	for _, m := range modes {
 		for _, shared := range []bool{false, true} {
 			kind := clientKinds[turn%len(clientKinds)]
@@ -100,10 +97,10 @@ func newRows(t *testing.T, a *attack, s *site, turn int) (rows []*row) {
 			}
 			turn++
 			var made []*row
-			for _, of := range m.scripts {
-				made = append(made, &row{site: s, script: of, mode: m, shared: shared, client: kind})
+			for _, s1 := range m.scripts {
+				made = append(made, &row{site: s, script: s1, mode: m, shared: shared, client: kind})
 			}
-			equip(t, a, s.client(kind), made)
+			equip(a, s.client(kind), made)
 			rows = append(rows, made...)
 		}
 		turn++
@@ -112,36 +109,27 @@ func newRows(t *testing.T, a *attack, s *site, turn int) (rows []*row) {
 }
 
 // equip makes the limiters of rows that share a client.
-func equip(t *testing.T, a *attack, rdb redis.UniversalClient, rows []*row) {
-	t.Helper()
-	a.closing(func() error { return rdb.Close() })
-	rdb.AddHook(panickingHook{a})
-	options := append([]loader.Option{}, rows[0].mode.options...)
+func equip(a *attack, rdb redis.UniversalClient, rows []*row) {
+	a.closers = append(a.closers, rdb.Close)
+	all, m := hooks{a, rows}, rows[0].mode
+	rdb.AddHook(all)
+	options := slices.Clone(m.options)
 	if !rows[0].shared {
 		options = append(options, loader.WithoutSharing())
 	}
-	if rows[0].mode.observed {
-		options = append(options, loader.Observe(panickingObserver{a}), loader.Logger(slog.New(panickingHandler{a})))
+	if m.observed {
+		options = append(options, loader.Observe(all), loader.Logger(slog.New(all)))
 	}
 	limits := loader.New(rdb, options...)
 	for _, r := range rows {
 		r.limits = limits
-		r.tight = r.limiter(limits, "tight", r.script.tightLimit())
-		r.ledger = r.limiter(limits, "ledger", r.script.ledger)
-		r.spare = r.limiter(limits, "spare", spareLimit)
+		ahead := append(slices.Clone(m.limiter), loader.MaxWait(maxWait))
+		r.tight = r.script.make(limits, r.limiterName("tight"), r.script.tightLimit(), ahead...)
+		r.ledger = r.script.make(limits, r.limiterName("ledger"), r.script.ledger, m.limiter...)
 		r.honest = r.script.make(r.site.honest, r.limiterName("ledger"), r.script.ledger)
 		r.books = make([]book, len(r.everywhere()))
 		r.met, r.judged = make([]atomic.Int64, len(faults)), make([]atomic.Int64, len(faults))
 	}
-}
-
-// limiter makes one limiter of a row.
-func (r *row) limiter(l *limits, what string, limit loader.Limit) loader.Limiter {
-	options := append([]loader.LimiterOption{}, r.mode.limiter...)
-	if what == "tight" {
-		options = append(options, loader.MaxWait(maxWait))
-	}
-	return r.script.make(l, r.limiterName(what), limit, options...)
 }
 
 // maxWait is how far ahead a tight limiter is booked.
@@ -153,58 +141,86 @@ func (r *row) limiterName(what string) string {
 	return strings.Join(words, ".")
 }
 
-// Which of a server's subjects are for what. Ledgers and spare limiters get others for every fault.
+// Which of a server's subjects are for what. Ledgers get others for every fault.
 func (r *row) tightSubject(p place) string { return r.site.subjects[p.server][p.key] }
+
+// farAhead is how many generations of ledgers later the subjects are audited about which a check asks.
+const farAhead = 20
 
 func (r *row) ledgerSubject(p place, generation int) string {
 	return r.site.subjects[p.server][manyKeys+(generation*manyKeys+p.key)%(subjectsAServer-manyKeys)]
 }
 
-// openLedgers begins a generation of ledgers: each is charged for one permit, past the proxies.
-func openLedgers(t *testing.T, rows []*row, generation int) {
-	t.Helper()
-	onLedgers(t, rows, generation, func(b *loader.Batch, r *row, subject string) *loader.Result {
-		must(t, r.honest.Reset(context.Background(), subject))
-		return b.Allow(unwrapped(r.honest), subject)
-	}, func(r *row, p place, d loader.Decision) {
-		if !d.Granted && !r.script.slots {
-			t.Fatalf("%v: a new ledger denies: %+v", r, d)
-		}
-		b := r.book(p)
+// settle has all slots released, and what an All or a Wait gives back in the background given back. It does not wait
+// for long: a reply that never comes would take half a minute.
+func (r *row) settle() {
+	close(r.drop)
+	r.held.Wait()
+	if r.mode.returns() {
+		ctx, cancel := context.WithTimeout(context.Background(), flushFor)
+		defer cancel()
+		r.late = r.limits.Flush(ctx) != nil
+	}
+}
+
+// noteReturn changes the permits of unknown outcome of the ledger that has this subject.
+func (r *row) noteReturn(subject string, permits int64) {
+	for i := range r.books {
+		b := &r.books[i]
 		b.mu.Lock()
-		defer b.mu.Unlock()
-		b.first, b.granted, b.unknown, b.refused, b.returns = d, 0, 0, 0, &atomic.Int64{}
-	})
-	for _, r := range rows {
-		r.drop = make(chan struct{})
+		if b.subject == subject {
+			b.unknown += permits
+		}
+		b.mu.Unlock()
+	}
+}
+
+// openLedgers begins a generation of ledgers: each is charged for one permit, past the proxies. Slots are looked at.
+func (r *row) openLedgers(a *attack, generation int) {
+	r.drop = make(chan struct{})
+	ctx := context.Background()
+	for i, p := range r.everywhere() {
+		b := &r.books[i]
+		b.mu.Lock()
+		b.subject, b.granted, b.unknown, b.refused = r.ledgerSubject(p, generation), 0, 0, 0
+		b.mu.Unlock()
+		err := r.honest.Reset(ctx, b.subject)
+		if err == nil && r.script.slots {
+			b.first, err = r.honest.Peek(ctx, b.subject)
+		} else if err == nil {
+			b.first, err = r.honest.AllowN(ctx, b.subject, 1)
+		}
+		if err != nil || !b.first.Granted && !r.script.slots {
+			a.failed("charges", r, fmt.Sprintf("a new ledger: %+v, %v", b.first, err))
+		}
 	}
 }
 
 // closeLedgers ends a generation while no caller asks: each ledger has charged what was granted and, at most, what is
 // unknown.
-func closeLedgers(t *testing.T, a *attack, rows []*row, generation int) {
-	t.Helper()
-	onLedgers(t, rows, generation, func(b *loader.Batch, r *row, subject string) *loader.Result {
-		return b.Peek(unwrapped(r.honest), subject)
-	}, func(r *row, p place, now loader.Decision) {
-		b := r.book(p)
+func (r *row) closeLedgers(a *attack) {
+	for i := range r.books {
+		b := &r.books[i]
+		now, err := r.honest.Peek(context.Background(), b.subject)
 		b.mu.Lock()
-		defer b.mu.Unlock()
-		b.unknown += b.returns.Load()
 		if r.late {
 			b.unknown += b.refused
 		}
-		charged := r.script.charged(b.first, now)
-		if wrong := r.wrongCharge(charged, b.granted, b.unknown); wrong != "" {
+		wrong := wrongCharge(r.script.charged(b.first, now), b.granted, b.unknown)
+		if err != nil {
+			wrong = err.Error()
+		}
+		if wrong != "" {
 			a.failed("charges", r, wrong)
 		}
-		a.audited.Add(b.granted)
-		a.unknown.Add(b.unknown)
-	})
+		a.counts.add("permits audited by charges", b.granted)
+		a.counts.add("permits of unknown outcome", b.unknown)
+		b.mu.Unlock()
+	}
 }
 
 // wrongCharge says what is wrong with what a ledger was charged.
-func (r *row) wrongCharge(charged, granted, unknown int64) string {
+func wrongCharge(charged, granted, unknown int64) string {
 	if charged < granted {
 		return fmt.Sprintf("%d permits were granted and %d charged", granted, charged)
 	}
@@ -212,45 +228,6 @@ func (r *row) wrongCharge(charged, granted, unknown int64) string {
 		return fmt.Sprintf("%d permits were charged, %d granted, and %d may have been", charged, granted, unknown)
 	}
 	return ""
-}
-
-// onLedgers asks something about the ledgers of all servers in one batch, past the proxies. The rows are of one site.
-// Slots are not asked about in a batch: they are looked at.
-func onLedgers(
-	t *testing.T, rows []*row, generation int,
-	ask func(*loader.Batch, *row, string) *loader.Result, told func(*row, place, loader.Decision),
-) {
-	t.Helper()
-	batch := rows[0].site.honest.Batch()
-	onEach := func(do func(*row, place)) {
-		for _, r := range rows {
-			for _, p := range r.everywhere() {
-				do(r, p)
-			}
-		}
-	}
-	onEach(func(r *row, p place) {
-		if !r.script.slots {
-			ask(batch, r, r.ledgerSubject(p, generation))
-		}
-	})
-	results, err := batch.Do(context.Background())
-	must(t, err)
-	onEach(func(r *row, p place) {
-		if r.script.slots {
-			told(r, p, lookAt(t, r.honest, r.ledgerSubject(p, generation)))
-			return
-		}
-		told(r, p, results[0].Decision)
-		results = results[1:]
-	})
-}
-
-func lookAt(t *testing.T, limiter loader.Limiter, subject string) loader.Decision {
-	t.Helper()
-	d, err := limiter.Peek(context.Background(), subject)
-	must(t, err)
-	return d
 }
 
 // auditTight judges the grants of a row's tight limiters, and keeps those that the next audit needs.
@@ -264,8 +241,8 @@ func (r *row) auditTight(a *attack) {
 		if extra := r.script.extra(spent, tightLimit); extra > 0 {
 			a.failed("limit", r, fmt.Sprintf("%d permits beyond %d in %v", extra, tightLimit.Permits, tightLimit.Window))
 		}
-		a.used.Add(int64(len(uses)))
-		a.timed.Add(int64(len(spent)))
+		a.counts.add("slots used", int64(len(uses)))
+		a.counts.add("grants audited by their times", int64(len(spent)))
 		b.uses.Forget(time.Now()) // all are released
 		b.spent.Forget(time.Now().Add(-auditOverlap))
 	}

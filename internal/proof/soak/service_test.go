@@ -3,18 +3,19 @@
 package soak
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"sync"
 	"time"
 )
 
-// retryAfter is how long a caller waits who was not granted anything.
-const retryAfter = 50 * time.Millisecond
+const (
+	// retryAfter is how long a caller waits who was not granted anything.
+	retryAfter = 50 * time.Millisecond
 
-// gather is how long it takes until all callers are there: at once they would be too many for a small machine.
-const gather = 100 * time.Millisecond
+	// arrival is how long it takes until all callers are there: at once they would be too many for a small machine.
+	arrival = 100 * time.Millisecond
+)
 
 // check asks every row about every server that an event happened to until it grants.
 type check struct {
@@ -56,10 +57,20 @@ func endsWithin(patience time.Duration, do func()) bool {
 	}
 }
 
-// ask asks one row until it grants and notes how long that took.
+// ask asks the ledger of one row until it grants and judges how long that took.
 func (q *check) ask(r *row, server int) {
-	time.Sleep(rand.N(gather))
-	err := q.askUntilGranted(r, server)
+	time.Sleep(rand.N(arrival))
+	w := &worker{row: r, attack: q.attack, random: rand.New(rand.NewPCG(rand.Uint64(), 0))}
+	about := question{ledger: true, alone: true, server: server, permits: 1, cancel: never}
+	if r.mode.how == waiting {
+		about.deadline = tooLong
+	}
+	c, before := w.call(about), ""
+	for !c.served() && time.Since(q.since) < tooLong {
+		before = c.outcome()
+		time.Sleep(retryAfter)
+		c = w.call(about)
+	}
 	took := time.Since(q.since)
 	q.mu.Lock()
 	q.slowest = max(q.slowest, took)
@@ -69,7 +80,7 @@ func (q *check) ask(r *row, server int) {
 	}
 	r.judged[q.event.index].Add(1)
 	if took > q.within+q.pulse.allowance(q.since) {
-		q.failed(q.rule, r, fmt.Sprintf("back after %v, not within %v; before: %v", round(took), q.within, err))
+		q.failed(q.rule, r, fmt.Sprintf("back after %v, not within %v; before: %v", round(took), q.within, before))
 	}
 }
 
@@ -79,36 +90,4 @@ func (q *check) String() string {
 		return ""
 	}
 	return fmt.Sprintf(" (while it lasted, %v after its begin)", round(q.slowest))
-}
-
-// askUntilGranted asks a row's spare limiter until it grants, or for too long, and returns what it answered before.
-func (q *check) askUntilGranted(r *row, server int) (before error) {
-	for {
-		got := q.askOnce(r, server)
-		_ = got.slot.Release()
-		granted := got.err == nil && (got.decided.Granted && !got.decided.Degraded || r.mode.how == waiting)
-		if granted || time.Since(q.since) > tooLong {
-			return before
-		}
-		if before = got.err; before == nil {
-			before = fmt.Errorf("%+v", got.decided)
-		}
-		time.Sleep(retryAfter)
-	}
-}
-
-// askOnce asks a row's spare limiter, as a caller does who sets no deadline unless he waits.
-func (q *check) askOnce(r *row, server int) answer {
-	ctx := context.Background()
-	if r.mode.how == waiting {
-		deadline, cancel := context.WithTimeout(ctx, tooLong)
-		defer cancel()
-		ctx = deadline
-	}
-	var answers []answer
-	for _, p := range r.places(server) {
-		answers = append(answers, answer{place: p, permits: 1, limiter: r.spare, subject: r.ledgerSubject(p, q.generation)})
-	}
-	r.mode.how.ask(ctx, r.limits, allow, answers)
-	return answers[0]
 }

@@ -155,11 +155,3 @@ func (s *site) everythingExpires(t *testing.T) {
 	s.clock.Step(366 * day)
 	redistest.Await(t, "a year later no key is left", func() bool { return keys() == 0 })
 }
-
-// connections is how many the proxies carry.
-func (s *site) connections() (n int64) {
-	for _, proxy := range s.proxies {
-		n += proxy.Counts().Open
-	}
-	return n
-}
