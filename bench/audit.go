@@ -3,13 +3,14 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/sluice-redis/sluice/internal/proof/soak"
 )
 
-// An Audit is the highest number of permits that a library granted in any window.
+// An Audit is the highest number of permits that a contender granted in any window.
 type Audit struct {
 	Window time.Duration `json:"window_ns"`
 	Limit  int64         `json:"limit"`
@@ -21,63 +22,59 @@ type Audit struct {
 // go on after its end.
 var phases = []float64{0, 0.5, 0.7, 0.9}
 
-// audit saturates one subject a phase, all at the same time, for one and a half windows.
-func (r *peerRun) audit(ctx context.Context, on *server, windows []time.Duration) ([]Audit, error) {
+// auditors ask at the same time.
+const auditors = 4
+
+// audit saturates a contender for one and a half of each window.
+func (c contender) audit(ctx context.Context, on *server, windows []time.Duration) ([]Audit, error) {
 	var audits []Audit
 	for _, window := range windows {
-		decide, err := r.make(on, fullLimit, window)
-		if err != nil {
+		decide, err := c.make(on, fullLimit, window)
+		if err != nil || c.promise == none {
 			return nil, err
 		}
-		audit := attacks(ctx, decide, r.name, fullLimit, window)
-		audits = append(audits, audit)
+		callers := slices.Repeat([]decider{decide}, auditors)
+		audits = append(audits, saturate(ctx, callers, window, window*3/2, fmt.Sprint(c.name, " ", window)))
 	}
 	return audits, nil
 }
 
-// attacks is the most of one attack for each phase.
-func attacks(ctx context.Context, decide decider, name string, limit int64, window time.Duration) Audit {
-	found := make([]Audit, len(phases))
-	var wg sync.WaitGroup
-	for i, phase := range phases {
-		subject := fmt.Sprintf("%s %s %g", name, window, phase)
-		wg.Go(func() { found[i] = attack(ctx, decide, subject, window, phase) })
-	}
-	wg.Wait()
-	audit := Audit{Window: window, Limit: limit}
-	for _, a := range found {
-		audit.Most = max(audit.Most, a.Most)
-		audit.Failed += a.Failed
-	}
-	return audit
-}
-
-// attack calls from four goroutines. Each calls once, sleeps until the phase, and then calls as fast as it can.
-func attack(ctx context.Context, decide decider, subject string, window time.Duration, phase float64) Audit {
+// saturate has all callers ask for a subject a phase, so long: once at the beginning, and from the phase on as fast as
+// they can; for every other subject, every other caller, whose clock may be ahead, comes a tenth of a window later. A
+// grant happened, by the clock of this program, between the call and its answer.
+func saturate(ctx context.Context, callers []decider, window, span time.Duration, name string) Audit {
+	grants, failed := make([][]soak.Spent, len(phases)), int64(0)
 	var mu sync.Mutex
-	var grants []soak.Spent
-	var failed int64
+	var work sync.WaitGroup
 	begin := time.Now()
-	var wg sync.WaitGroup
-	for range 4 {
-		wg.Go(func() {
-			for calls := 0; time.Since(begin) < window*3/2; calls++ {
-				sent := time.Now()
-				ok, err := decide(ctx, subject)
-				mu.Lock()
-				switch {
-				case err != nil:
-					failed++
-				case ok:
-					grants = append(grants, soak.Spent{From: sent, To: time.Now(), Permits: 1})
-				}
-				mu.Unlock()
-				if calls == 0 {
-					time.Sleep(time.Until(begin.Add(time.Duration(phase * float64(window)))))
+	ask := func(decide decider, i int) {
+		sent := time.Now()
+		granted, err := decide(ctx, fmt.Sprint(name, " ", i))
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case err != nil:
+			failed++
+		case granted:
+			grants[i] = append(grants[i], soak.Spent{From: sent, To: time.Now(), Permits: 1})
+		}
+	}
+	for n, decide := range callers {
+		work.Go(func() {
+			for calls := 0; time.Since(begin) < span; calls++ {
+				for i, phase := range phases {
+					from := phase + 0.1*float64((i%2)*(n%2))
+					if calls == 0 || time.Since(begin) >= time.Duration(from*float64(window)) {
+						ask(decide, i)
+					}
 				}
 			}
 		})
 	}
-	wg.Wait()
-	return Audit{Most: soak.MostWithin(grants, window), Failed: failed}
+	work.Wait()
+	audit := Audit{Window: window, Limit: fullLimit, Failed: failed}
+	for _, phase := range grants {
+		audit.Most = max(audit.Most, soak.MostWithin(phase, window))
+	}
+	return audit
 }

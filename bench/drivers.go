@@ -17,34 +17,45 @@ import (
 )
 
 // A toolchain makes and runs the driver of a language: a program in languages/ that asks one limiter. Its arguments are
-// the limiter's name, the server's host and port, the limit and the window in seconds; then, for a script of ours, the
-// folder of the scripts, the script's name, the end of its key, and its ARGV. It prints "ready" and answers each line:
+// the limiter's name, the server's host and port, the limit, the window in seconds, and the client's name; then, for a
+// script of ours, its name, the end of its key, and its ARGV. It prints "ready" and answers each line:
 //
-//	take SUBJECT    1 (granted), 0 (denied), or ! and an error
-//	clock           its wall clock, in milliseconds
+//	take SUBJECT        1 (granted), 0 (denied), or ! and an error
+//	clock               its wall clock, in milliseconds
+//	load CALLERS MS     decisions a second of so many callers at once, in so much time: Python and Node
 type toolchain struct {
 	folder string // in languages/
 	pins   string // the file there that names the versions
 	needs  string
 	build  [][]string
 	run    []string
-
-	packages []string // runs the program of -only packages: arguments client, who, host, port, callers
 }
 
 var toolchains = map[string]toolchain{
 	"Java": {"java", "pom.xml", "a JDK of 17 or later and Maven (Debian: default-jdk-headless, maven)", [][]string{
 		{"mvn", "--quiet", "--batch-mode", "dependency:copy-dependencies", "-DoutputDirectory=lib"},
 		{"javac", "-cp", "lib/*", "-d", "lib", "Driver.java", "lib/Sluice.java"},
-	}, []string{"java", "-Xmx256m", "-cp", "lib/*:lib", "Driver"}, nil},
+	}, []string{"java", "-Xmx256m", "-cp", "lib/*:lib", "Driver"}},
 	"Python": {"python", "requirements.txt", "Python 3.10 or later with venv (Debian: python3-venv)", [][]string{
 		{"python3", "-m", "venv", ".venv"},
 		{".venv/bin/pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "-r", "requirements.txt"},
-	}, []string{".venv/bin/python", "driver.py"}, []string{".venv/bin/python", "packages.py"}},
+	}, []string{".venv/bin/python", "driver.py"}},
 	"Node": {"node", "package.json", "Node 20 or later and npm (an older one: npm install -g node)", [][]string{
 		{"node", "--eval", "if (parseInt(process.versions.node) < 20) throw new Error(process.version)"},
 		{"npm", "ci", "--silent", "--ignore-scripts"},
-	}, []string{"node", "driver.mjs"}, []string{"node", "packages.mjs"}},
+		{"node", "../../../clients/node/scripts.mjs"}, // the scripts that our package has
+	}, []string{"node", "driver.mjs"}},
+}
+
+// prepare builds the drivers of some languages.
+func (b *bench) prepare(languages ...string) error {
+	for _, language := range languages {
+		b.progress("making the driver for %s", language)
+		if err := toolchains[language].prepare(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // prepare builds the driver in its folder. The Java one gets the caller of docs/clients/java.md, as it stands there.
@@ -105,25 +116,12 @@ type driver struct {
 // start runs the driver for a limiter, with more in its environment, until it is ready.
 func (f foreign) start(addr string, limit int64, window time.Duration, environment ...string) (*driver, error) {
 	t := toolchains[f.language]
-	last := []string{fmt.Sprint(limit), fmt.Sprint(int64(window / time.Second))}
-	if f.script != nil {
-		scripts, err := filepath.Abs(filepath.Join("..", "scripts"))
-		if err != nil {
-			return nil, err
-		}
-		last = slices.Concat(last, []string{scripts}, f.script(limit, window.Microseconds()))
-	}
-	d, err := t.startProgram(slices.Concat(t.run, []string{f.name}), addr, last, environment...)
-	if err != nil {
-		return nil, fmt.Errorf("%s, %s: %w", f.language, f.name, err)
-	}
-	return d, nil
-}
-
-// startProgram runs a program until it is ready. Between its arguments stand the host and the port of the server.
-func (t toolchain) startProgram(args []string, addr string, last []string, environment ...string) (*driver, error) {
 	host, port, _ := net.SplitHostPort(addr)
-	args = slices.Concat(args, []string{host, port}, last)
+	args := append(slices.Clone(t.run), f.name, host, port, fmt.Sprint(limit), fmt.Sprint(int64(window/time.Second)),
+		f.client.name)
+	if f.script != nil {
+		args = append(args, f.script(limit, window.Microseconds())...)
+	}
 	folder := filepath.Join("languages", t.folder)
 	if strings.HasPrefix(args[0], ".") {
 		args[0], _ = filepath.Abs(filepath.Join(folder, args[0]))
@@ -138,7 +136,7 @@ func (t toolchain) startProgram(args []string, addr string, last []string, envir
 	d.in, d.out = in, bufio.NewReader(out)
 	if word, err := d.read(); err != nil || word != "ready" {
 		d.stop()
-		return nil, fmt.Errorf("it says %q and not ready: %v\n%.2000s", word, err, &d.printed)
+		return nil, fmt.Errorf("%s: it says %q and not ready: %v\n%.2000s", f.subject("driver"), word, err, &d.printed)
 	}
 	return d, nil
 }
@@ -148,56 +146,44 @@ func (d *driver) stop() { _, _ = d.cmd.Process.Kill(), d.cmd.Wait() }
 
 func (d *driver) read() (string, error) {
 	line, err := d.out.ReadString('\n')
+	if err != nil {
+		err = fmt.Errorf("the driver ended: %w", err)
+	}
 	return strings.TrimSuffix(line, "\n"), err
 }
 
-// decided is the answer to a take.
-func (d *driver) decided() (bool, error) {
-	word, err := d.read()
-	switch {
-	case err != nil:
-		return false, fmt.Errorf("the driver ended: %w", err)
-	case word == "0" || word == "1":
-		return word == "1", nil
+// ask is the answer to a line.
+func (d *driver) ask(line ...any) (string, error) {
+	if _, err := fmt.Fprintln(d.in, line...); err != nil {
+		return "", err
 	}
-	return false, errors.New(strings.TrimPrefix(word, "!"))
+	word, err := d.read()
+	if err == nil && strings.HasPrefix(word, "!") {
+		err = errors.New(word[1:])
+	}
+	return word, err
 }
 
 // take asks for one permit.
 func (d *driver) take(subject string) (bool, error) {
-	if _, err := fmt.Fprintln(d.in, "take", subject); err != nil {
-		return false, err
+	word, err := d.ask("take", subject)
+	if err == nil && word != "0" && word != "1" {
+		err = fmt.Errorf("the driver answers %q", word)
 	}
-	return d.decided()
+	return word == "1", err
 }
 
-// fill takes n permits, without waiting for one answer before it asks again. All must be granted.
-func (d *driver) fill(subject string, n int64) error {
-	asked := make(chan error, 1)
-	go func() {
-		lines := bufio.NewWriter(d.in)
-		for range n {
-			_, _ = fmt.Fprintln(lines, "take", subject)
-		}
-		asked <- lines.Flush()
-	}()
-	for i := range n {
-		if granted, err := d.decided(); err != nil || !granted {
-			return fmt.Errorf("permit %d of %d: granted %t: %w", i+1, n, granted, err)
-		}
+// number is the answer to a line, a number.
+func (d *driver) number(line ...any) (float64, error) {
+	word, err := d.ask(line...)
+	if err != nil {
+		return 0, err
 	}
-	return <-asked
+	return strconv.ParseFloat(word, 64)
 }
 
 // ahead is how far the program's wall clock is ahead of this one's, to a few milliseconds.
 func (d *driver) ahead() (time.Duration, error) {
-	if _, err := fmt.Fprintln(d.in, "clock"); err != nil {
-		return 0, err
-	}
-	word, err := d.read()
-	if err != nil {
-		return 0, err
-	}
-	ms, err := strconv.ParseInt(word, 10, 64)
-	return time.Until(time.UnixMilli(ms)), err
+	ms, err := d.number("clock")
+	return time.Until(time.UnixMilli(int64(ms))), err
 }

@@ -2,52 +2,18 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 )
 
-// Languages are the limiters of other languages and ours called from them, measured in one run on one server.
-type Languages struct {
-	Date   string    `json:"date"`
-	Server string    `json:"server"`
-	CPU    string    `json:"cpu"`
-	Rounds int       `json:"rounds"`
-	Rows   []Foreign `json:"rows"`
-}
-
-// A Foreign is a limiter called from another language. It has two audits: with clients' clocks that agree, and with
-// half of them ahead.
-type Foreign struct {
-	Library
-	Language string   `json:"language"`
-	Client   string   `json:"client"`
-	Ours     bool     `json:"ours"`
-	Granted  Decision `json:"granted"`
-	Denied   Decision `json:"denied"`
-	Bytes    int64    `json:"bytes"` // after a thousand permits
-	Lost     Lost     `json:"lost"`
-}
-
-// A Decision is what one costs the server.
-type Decision struct {
-	CPU Spread `json:"cpu"` // processor time, in microseconds, with reading, parsing and answering
-}
-
-// A Lost is what came of a decision whose reply was lost. It is empty where the driver replaces the library's client.
-type Lost struct {
-	Answer  string `json:"answer"`  // that the caller got: granted, denied, error
-	Charged int    `json:"charged"` // permits
-}
-
 // A foreign is a limiter that a driver asks.
 type foreign struct {
-	language  string
-	name      string // that the driver knows
-	module    string // the package that it is in; empty: ours, or none
-	client    redisClient
-	guarantee string
-	script    func(limit, us int64) []string // ours: what the driver needs to call it
+	language string
+	name     string // that the driver knows
+	module   string // the package that it is in; empty: ours, or none
+	client   redisClient
+	promise  string
+	script   func(limit, us int64) []string // ours: what the driver needs to call it
 
 	readsFirst bool // a decision reads the state, then writes it: the second reply says whether it was charged
 	standIn    bool // the driver connects it by another client than its own
@@ -67,21 +33,21 @@ var (
 // foreigners are the limiters, each after those of ours that are called from the same language.
 func foreigners() []foreign {
 	return []foreign{
-		{language: "Java", name: "list_log", client: lettuce, guarantee: anyWindow, script: listLogCall},
-		{language: "Java", name: "gcra", client: lettuce, guarantee: burstRate, script: gcraCall},
-		{language: "Java", name: "RRateLimiter", module: "redisson", client: redisson, guarantee: anyWindow},
+		{language: "Java", name: "list_log", client: lettuce, promise: anyWindow, script: listLogCall},
+		{language: "Java", name: "gcra", client: lettuce, promise: burstRate, script: gcraCall},
+		{language: "Java", name: "RRateLimiter", module: "redisson", client: redisson, promise: anyWindow},
 		{language: "Java", name: "bucket4j", module: "bucket4j_jdk17-lettuce", client: lettuce,
-			guarantee: burstRate, readsFirst: true},
-		{language: "Python", name: "list_log", client: redisPy, guarantee: anyWindow, script: listLogCall},
-		{language: "Python", name: "limits", module: "limits", client: redisPy, guarantee: anyWindow},
-		{language: "Python", name: "sorted set", client: redisPy, guarantee: anyWindow},
-		{language: "Python", name: "INCR, EXPIRE", client: redisPy, guarantee: fixedWindow},
-		{language: "Node", name: "list_log", client: nodeRedis, guarantee: anyWindow, script: listLogCall},
-		{language: "Node", name: "slice_ring", client: nodeRedis, guarantee: slicewise, script: sliceRingCall},
+			promise: burstRate, readsFirst: true},
+		{language: "Python", name: "list_log", client: redisPy, promise: anyWindow, script: listLogCall},
+		{language: "Python", name: "limits", module: "limits", client: redisPy, promise: anyWindow},
+		{language: "Python", name: "sorted set", client: redisPy, promise: anyWindow},
+		{language: "Python", name: "INCR, EXPIRE", client: redisPy, promise: fixedWindow},
+		{language: "Node", name: "list_log", client: nodeRedis, promise: anyWindow, script: listLogCall},
+		{language: "Node", name: "slice_ring", client: nodeRedis, promise: slicewise, script: sliceRingCall},
 		{language: "Node", name: "rate-limiter-flexible", module: "rate-limiter-flexible", client: ioredis,
-			guarantee: fixedWindow},
+			promise: fixedWindow},
 		{language: "Node", name: "@upstash/ratelimit", module: "@upstash/ratelimit", client: nodeRedis,
-			guarantee: estimate, standIn: true},
+			promise: estimate, standIn: true},
 	}
 }
 
@@ -101,57 +67,30 @@ func sliceRingCall(limit, us int64) []string {
 // A foreignRun is a limiter while it is measured. Its limits are asked by a driver each.
 type foreignRun struct {
 	foreign
-	peerRun
-	row     Foreign
+	contender
+	row     *Row
 	drivers map[int64]*driver
 }
 
-// languages measures every limiter.
-func (b *bench) languages(ctx context.Context) (*Languages, error) {
-	for language, t := range toolchains {
-		b.progress("languages: making the driver for %s", language)
-		if err := t.prepare(); err != nil {
-			return nil, err
-		}
-	}
-	server, err := b.server.version(ctx)
-	if err != nil {
-		return nil, err
-	}
-	r := &Languages{time.Now().UTC().Format(time.DateOnly), server, cpu(), b.rounds, nil}
-	runs, err := foreignRuns()
-	defer func() {
-		for _, run := range runs {
-			run.stop()
-		}
-	}()
-	for _, step := range []func(context.Context, []*foreignRun) error{
-		b.foreignCosts, b.foreignStates, b.foreignAudits} {
-		if err == nil {
-			err = step(ctx, runs)
-		}
-	}
-	for _, run := range runs {
-		r.Rows = append(r.Rows, run.row)
-	}
-	return r, errors.Join(err, b.server.FlushAll(ctx).Err())
+func newForeignRun(f foreign) *foreignRun {
+	r := &foreignRun{foreign: f, drivers: map[int64]*driver{}}
+	r.contender = contender{name: f.name, promise: f.promise, make: r.ask}
+	r.row = &Row{Name: f.name, Promise: f.promise, Ours: f.script != nil}
+	return r
 }
 
 func foreignRuns() ([]*foreignRun, error) {
 	var runs []*foreignRun
 	for _, f := range foreigners() {
-		run := &foreignRun{foreign: f, drivers: map[int64]*driver{}}
-		run.row = Foreign{Language: f.language, Ours: f.script != nil}
-		run.row.Name, run.row.Module, run.row.Guarantee = f.name, f.module, f.guarantee
-		version, err := toolchains[f.language].pinned(f.client.module)
-		run.row.Client = f.client.name + " " + version
+		run, t := newForeignRun(f), toolchains[f.language]
+		client, err := t.pinned(f.client.module)
+		run.row.Where = f.language + ", " + f.client.name + " " + client
 		if err == nil && f.module != "" {
-			run.row.Version, err = toolchains[f.language].pinned(f.module)
+			run.row.Version, err = t.pinned(f.module)
 		}
 		if err != nil {
 			return nil, err
 		}
-		run.peer = peer{name: f.name, make: run.ask}
 		runs = append(runs, run)
 	}
 	return runs, nil
@@ -166,50 +105,68 @@ func (r *foreignRun) ask(on *server, limit int64, window time.Duration) (decider
 		}
 		r.drivers[limit] = d
 	}
-	return func(_ context.Context, subject string) (bool, error) {
-		return r.drivers[limit].take(r.subject(subject))
-	}, nil
+	return r.asking(r.drivers[limit]), nil
+}
+
+// asking asks by a driver.
+func (f foreign) asking(d *driver) decider {
+	return func(_ context.Context, subject string) (bool, error) { return d.take(f.subject(subject)) }
 }
 
 // subject is one that no other limiter has: some use it as their key.
 func (f foreign) subject(name string) string { return f.language + " " + f.name + " " + name }
 
-func (r *foreignRun) stop() {
-	for _, d := range r.drivers {
-		d.stop()
+func stopAll(runs []*foreignRun) {
+	for _, run := range runs {
+		for _, d := range run.drivers {
+			d.stop()
+		}
 	}
 }
 
-// Where is the language and the client.
-func (f Foreign) Where() string { return f.Language + ", " + f.Client }
-
-// String is a cell of a table.
-func (d Decision) String() string { return fmt.Sprintf("%.0f", d.CPU.Median) }
-
-// String is what the caller got, and what it was charged.
-func (l Lost) String() string {
-	switch {
-	case l.Answer == "":
-		return ""
-	case l.Charged > 1:
-		return fmt.Sprintf("%s, **%d charged**", l.Answer, l.Charged)
+// languages measures every limiter: its cost, what it takes, a lost reply, and audits.
+func (b *bench) languages(ctx context.Context) ([]*Row, error) {
+	if err := b.prepare("Java", "Python", "Node"); err != nil {
+		return nil, err
 	}
-	return fmt.Sprintf("%s, %d charged", l.Answer, l.Charged)
+	runs, err := foreignRuns()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { stopAll(runs) }()
+	err = inTurn(b, runs, func(r *foreignRun, round int) error {
+		for _, t := range []task{granting, denying} {
+			sample, err := b.ask(ctx, r.contender, t, round)
+			if err != nil {
+				return fmt.Errorf("%s: %w", r.subject(t.name), err)
+			}
+			r.row.note(t.name+" cpu us", sample.cpu)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	clocks, err := newClocks()
+	if err != nil {
+		return nil, err
+	}
+	defer clocks.remove()
+	var rows []*Row
+	for _, r := range runs {
+		b.progress("%s", r.subject("memory, a lost reply, audit"))
+		if r.row.Bytes, err = r.memory(ctx, b.server); err == nil && !r.standIn {
+			r.row.Lost, err = r.loseReply(ctx, b.server)
+		}
+		for _, ahead := range []time.Duration{0, foreignAhead} {
+			if err == nil {
+				err = r.auditApart(ctx, b, clocks, ahead)
+			}
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", r.subject(""), err)
+		}
+		rows = append(rows, r.row)
+	}
+	return rows, nil
 }
-
-// Agree is what the audit found with clocks that agree.
-func (f Foreign) Agree() string { return f.auditText(0) }
-
-// Apart is what the audit found with half of the clocks ahead.
-func (f Foreign) Apart() string { return f.auditText(1) }
-
-func (f Foreign) auditText(i int) string { f.Audits = f.Audits[i : i+1]; return f.Found() }
-
-// Window is that of the audits.
-func (l *Languages) Window() time.Duration { return l.Rows[0].Audits[0].Window }
-
-// Processes is how many audit a limiter.
-func (*Languages) Processes() int { return foreignProcesses }
-
-// Ahead is how far half of their clocks are ahead in the second audit.
-func (*Languages) Ahead() time.Duration { return foreignAhead }

@@ -1,12 +1,11 @@
-// Bench compares the scripts with a minimal script (the floor), with other scripts in use and with other libraries, in
-// one run on one server. It prints its page and writes results.json, docs/benchmarks.md and README's table.
+// Bench compares the scripts with a minimal script (the floor), with other scripts in use and with other libraries,
+// interleaved on one server. It prints its page and writes results.json, docs/benchmarks.md, docs/serve.md and README's
+// table.
 //
-//	go run . [-only server|worst|many|go|http] [-quick] [-out directory]
-//	go run . -only peers        # the limiters in Go again, into the same files
-//	go run . -only languages    # the limiters of other languages, into the same files
-//	go run . -only packages     # our packages for Python and Node beside others, into the same files
-//	go run . -only adapters     # the adapters beside the originals, into the same files
-//	go run . -only serve        # the rate limit service beside envoyproxy/ratelimit, into results.json and docs/serve.md
+//	go run .                    # all but the sections that are runs of their own
+//	go run . -only section      # one section; server, worst, rings, many, go and http by themselves are only printed
+//	go run . -quick             # shows that everything works; also -only; prints
+//	go run . -out directory     # writes results.json there, and nothing else; also -only, -quick
 //	go run . readme             # the pages again, from results.json
 package main
 
@@ -24,20 +23,19 @@ import (
 
 // A bench is one run.
 type bench struct {
-	server *server
-	only   string // the section to run; empty: all
+	server  *server
+	section string // that is measured
+	rounds  int    // of the section
 
-	rounds   int
-	calls    int // of a row in a round
-	mostLive int64
-	repeats  int             // of a single call
-	loadSpan time.Duration   // length of a load in a round
-	windows  []time.Duration // to audit
-
-	audited time.Duration // window of the audits of other languages' limiters
-
-	services  []string      // that are compared; sluiced is the first
-	serveSpan time.Duration // length of a load on one of them in a round
+	mostRounds int
+	calls      int // of a row in a round
+	mostLive   int64
+	repeats    int             // of a single call
+	loadSpan   time.Duration   // length of a load in a round
+	windows    []time.Duration // to audit
+	audited    time.Duration   // window of the audits of other languages' limiters
+	services   []string        // that are compared; sluiced is the first
+	serveSpan  time.Duration   // length of a load on one of them in a round
 
 	begun time.Time
 	asked int // calls that were measured one at a time
@@ -46,7 +44,7 @@ type bench struct {
 // full is a run whose figures are worth keeping; quick shows that all of it works.
 func full() *bench {
 	return &bench{
-		rounds: 25, calls: 400, mostLive: 1e6, repeats: 5,
+		mostRounds: 25, calls: 400, mostLive: 1e6, repeats: 5,
 		loadSpan: 150 * time.Millisecond, windows: []time.Duration{time.Second, 500 * time.Millisecond},
 		audited:  3 * time.Second,
 		services: []string{sluiced, theirServer}, serveSpan: 500 * time.Millisecond,
@@ -55,7 +53,7 @@ func full() *bench {
 
 func quick() *bench {
 	return &bench{
-		rounds: 1, calls: 40, mostLive: 1e4, repeats: 1,
+		mostRounds: 1, calls: 40, mostLive: 1e4, repeats: 1,
 		loadSpan: 5 * time.Millisecond, windows: []time.Duration{100 * time.Millisecond},
 		audited:  time.Second,
 		services: []string{sluiced}, serveSpan: 20 * time.Millisecond,
@@ -64,72 +62,66 @@ func quick() *bench {
 
 // progress goes to stderr, with the time since the run began.
 func (b *bench) progress(format string, args ...any) {
-	fmt.Fprintf(os.Stderr, "%4.0f s  "+format+"\n", append([]any{time.Since(b.begun).Seconds()}, args...)...)
+	fmt.Fprintf(os.Stderr, "%4.0f s  %s: "+format+"\n", append([]any{time.Since(b.begun).Seconds(), b.section}, args...)...)
 }
 
-// The sections of a run.
-var sections = []string{"server", "worst", "many", "go", libraries, "http"}
-
-// libraries is the section that is also kept if it is measured by itself.
-const libraries = "peers"
-
-// extras are sections by themselves: they need the interpreters of other languages, and a program that is not ours.
-const (
-	languages = "languages"
-	packages  = "packages"
-	services  = "serve"
-	adapted   = "adapters"
-)
-
-var extras = []string{languages, packages, services, adapted}
-
-func (b *bench) runs(section string) bool {
-	return b.only == "" && !slices.Contains(extras, section) || b.only == section
+// A section is what -only names.
+type section struct {
+	name    string
+	rounds  int  // at most
+	alone   bool // a run of its own: it needs the interpreters of other languages, or a program that is not ours
+	kept    bool // if it is measured by itself
+	measure func(*bench, context.Context) ([]*Row, error)
 }
 
-// run measures what is asked for.
-func (b *bench) run(ctx context.Context) (*Results, error) {
-	b.begun = time.Now()
-	ways, err := others()
-	if err != nil {
-		return nil, err
-	}
-	list := append(ours(), ways...)
-	worst := []func(context.Context) ([]Worst, error){
-		func(ctx context.Context) ([]Worst, error) { return b.worsts(ctx, list) },
-		b.worstManys, b.worstReturns, b.worstRings,
-	}
-	r, err := newResults(ctx, b, list)
-	if err != nil {
-		return nil, err
-	}
-	if b.runs("server") {
-		r.ServerTime, err = b.serverTimes(ctx, list)
-	}
-	for i := 0; i < len(worst) && err == nil && b.runs("worst"); i++ {
-		var rows []Worst
-		rows, err = worst[i](ctx)
-		r.Worst = append(r.Worst, rows...)
-	}
-	for _, s := range []struct {
-		section string
-		measure func() error
-	}{
-		{"many", func() (err error) { r.Many, err = b.manys(ctx); return err }},
-		{"go", func() (err error) { r.EndToEnd, err = b.endToEnd(ctx); return err }},
-		{"go", func() (err error) { r.Loader, err = b.loaderCosts(ctx); return err }},
-		{libraries, func() (err error) { r.Peers, err = b.peers(ctx); return err }},
-		{"http", func() (err error) { r.HTTP, err = b.https(ctx); return err }},
-		{languages, func() (err error) { r.Languages, err = b.languages(ctx); return err }},
-		{packages, func() (err error) { r.Packages, err = b.packages(ctx); return err }},
-		{services, func() (err error) { r.Serve, err = b.serve(ctx); return err }},
-		{adapted, func() (err error) { r.Adapters, err = b.adapters(ctx); return err }},
-	} {
-		if err == nil && b.runs(s.section) {
-			err = s.measure()
+var sections = []section{
+	{"server", 25, false, false, (*bench).serverTimes},
+	{"worst", 25, false, false, (*bench).worsts},
+	{"rings", 25, false, false, (*bench).worstRings},
+	{"many", 25, false, false, (*bench).manys},
+	{"go", 8, false, false, (*bench).endToEnd},
+	{"peers", 25, false, true, (*bench).peers},
+	{"http", 25, false, false, (*bench).https},
+	{"languages", 25, true, true, (*bench).languages},
+	{"packages", 5, true, true, (*bench).packages},
+	{"adapters", 25, true, true, (*bench).adapters},
+	{"serve", 8, true, true, (*bench).serve},
+}
+
+// inTurn measures each of a list once a round; the first is another one in each round.
+func inTurn[T any](b *bench, list []T, measure func(item T, round int) error) error {
+	for round := range b.rounds {
+		b.progress("round %d of %d", round+1, b.rounds)
+		for i := range list {
+			if err := measure(list[(i+round)%len(list)], round); err != nil {
+				return err
+			}
 		}
 	}
-	return r, err
+	return nil
+}
+
+// run measures one section, or all that are no runs of their own.
+func (b *bench) run(ctx context.Context, only string) (*Results, error) {
+	b.begun = time.Now()
+	r := newResults()
+	for _, s := range sections {
+		if s.name != only && (only != "" || s.alone) {
+			continue
+		}
+		b.section, b.rounds = s.name, min(s.rounds, b.mostRounds)
+		rows, err := s.measure(b, ctx)
+		if err == nil {
+			err = r.add(ctx, b, rows)
+		}
+		if err == nil {
+			err = b.server.FlushAll(ctx).Err()
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", s.name, err)
+		}
+	}
+	return r, nil
 }
 
 func main() {
@@ -140,11 +132,14 @@ func main() {
 }
 
 func command(args []string) error {
+	var names []string
+	for _, s := range sections {
+		names = append(names, s.name)
+	}
 	flags := flag.NewFlagSet("bench", flag.ExitOnError)
-	only := flags.String("only", "", "measure one section: "+strings.Join(slices.Concat(sections, extras), ", "))
+	only := flags.String("only", "", "measure one section: "+strings.Join(names, ", "))
 	short := flags.Bool("quick", false, "show that everything works; the figures are worth nothing")
-	out := flags.String("out", "",
-		"write results.json to this directory (whole runs: here, README and docs)")
+	out := flags.String("out", "", "write results.json to this directory (whole runs: here, README and docs)")
 	_ = flags.Parse(args)
 	if flags.Arg(0) == "readme" {
 		r, err := readResults("results.json")
@@ -153,20 +148,19 @@ func command(args []string) error {
 		}
 		return r.writePages()
 	}
-	if all := slices.Concat(sections, extras); *only != "" && !slices.Contains(all, *only) {
-		return fmt.Errorf("-only %s: want one of %s", *only, strings.Join(all, ", "))
+	if *only != "" && !slices.Contains(names, *only) {
+		return fmt.Errorf("-only %s: want one of %s", *only, strings.Join(names, ", "))
 	}
 	b := full()
 	if *short {
 		b = quick()
 	}
-	b.only = *only
-	return measure(b, *out, slices.Contains(append(extras, "", libraries), *only) && !*short)
+	return measure(b, *only, *out, !*short)
 }
 
 // measure runs b on a server of its own, prints the tables, and writes the files to out or, where they are to be kept,
 // here. Its context can be cancelled, as a handler's can.
-func measure(b *bench, out string, keep bool) error {
+func measure(b *bench, only, out string, keep bool) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	var err error
@@ -175,7 +169,7 @@ func measure(b *bench, out string, keep bool) error {
 	}
 	defer b.server.stop()
 	stopWhenInterrupted(b.server)
-	r, err := b.run(ctx)
+	r, err := b.run(ctx, only)
 	if err != nil {
 		return err
 	}
@@ -184,21 +178,33 @@ func measure(b *bench, out string, keep bool) error {
 		return err
 	}
 	fmt.Println(page)
-	if out == "" && !keep {
-		return nil
-	}
-	if out == "" {
-		if r, err = r.besides(b.only); err != nil {
-			return err
-		}
-	}
-	if err := r.write(filepath.Join(out, "results.json")); err != nil {
-		return err
-	}
-	if out == "" {
-		return r.writePages()
+	kept := only == "" || slices.ContainsFunc(sections, func(s section) bool { return s.name == only && s.kept })
+	switch {
+	case out != "":
+		return r.write(filepath.Join(out, "results.json"))
+	case keep && kept:
+		return r.keep(only)
 	}
 	return nil
+}
+
+// keep puts the sections into results.json, beside those of the last run that this one did not measure, and writes the
+// pages.
+func (r *Results) keep(only string) error {
+	last, err := readResults("results.json")
+	if err != nil {
+		return err
+	}
+	if only == "" {
+		last.Floor, last.Scripts = r.Floor, r.Scripts
+	}
+	for name, section := range r.Sections {
+		last.Sections[name] = section
+	}
+	if err := last.write("results.json"); err != nil {
+		return err
+	}
+	return last.writePages()
 }
 
 // stopWhenInterrupted leaves no server behind.

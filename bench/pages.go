@@ -36,12 +36,10 @@ var (
 
 // fill is a template's text with the results.
 func (r *Results) fill(text string) (string, error) {
-	functions := template.FuncMap{
-		"times": times, "duration": duration, "count": count, "join": strings.Join,
-		"ratio": func(s Spread) string { return fmt.Sprintf("%.2f", s.Median) },
+	t, err := template.New("").Funcs(template.FuncMap{
+		"duration": duration, "count": count, "join": strings.Join,
 		"short": func(sha1 string) string { return sha1[:8] },
-	}
-	t, err := template.New("").Funcs(functions).Parse(text)
+	}).Parse(text)
 	if err != nil {
 		return "", err
 	}
@@ -85,203 +83,162 @@ func (r *Results) writePages() error {
 	return err
 }
 
-// subjects are the first row of each whose server time was measured: those of one stand together.
-func (r *Results) subjects() []ServerTime {
-	return slices.CompactFunc(slices.Clone(r.ServerTime), func(a, b ServerTime) bool { return a.Subject == b.Subject })
-}
-
-// longest is the worst call of each subject, at the largest size that was measured for it.
-func (r *Results) longest() []Worst {
-	var list []Worst
-	for _, w := range r.Worst {
-		i := slices.IndexFunc(list, func(l Worst) bool { return l.Subject == w.Subject })
-		switch {
-		case i < 0:
-			list = append(list, w)
-		case w.Entries > list[i].Entries || w.Entries == list[i].Entries && w.Median > list[i].Median:
-			list[i] = w
+// rows are those of some sections, as far as they were measured.
+func (r *Results) rows(sections ...string) []*Row {
+	var list []*Row
+	for _, name := range sections {
+		if s := r.Sections[name]; s != nil {
+			list = append(list, s.Rows...)
 		}
 	}
 	return list
-}
-
-// Bounds are the worst calls of those that are not in the table of server times.
-func (r *Results) Bounds() []Worst {
-	return slices.DeleteFunc(r.longest(), func(w Worst) bool {
-		return slices.ContainsFunc(r.ServerTime, func(t ServerTime) bool { return t.Subject == w.Subject })
-	})
-}
-
-// A Line is a script or way in the table of server times.
-type Line struct {
-	Name            string
-	Granted, Denied []string
-	Looked          string
-	Worst           string
-}
-
-// Lines are the scripts and ways in the table of server times.
-func (r *Results) Lines() []Line {
-	var list []Line
-	for _, s := range r.subjects() {
-		line := Line{Name: s.Subject, Looked: r.cellText(s.Subject, looked, 100)}
-		for _, live := range []int64{1, 100, 1e4, 1e6} {
-			line.Granted = append(line.Granted, r.cellText(s.Subject, granted, live))
-		}
-		for _, limit := range []int64{10, 100, 1e4} {
-			line.Denied = append(line.Denied, r.cellText(s.Subject, denied, limit))
-		}
-		for _, w := range r.longest() {
-			if w.Subject == s.Subject {
-				line.Worst = duration(w.Median) + " at " + count(w.Entries)
-			}
-		}
-		list = append(list, line)
-	}
-	return list
-}
-
-// cellText is the median, of the worst state where there are several.
-func (r *Results) cellText(subject, outcome string, live int64) string {
-	if ratios := r.ratios(subject, outcome, live, live); len(ratios) > 0 {
-		return times(slices.Max(ratios))
-	}
-	return ""
-}
-
-// ratios are the multiples of the floor of a subject with so many live permits.
-func (r *Results) ratios(subject, outcome string, least, most int64) []float64 {
-	return figures(r.ServerTime, func(t ServerTime) bool {
-		return t.Subject == subject && t.Outcome == outcome && t.Live >= least && t.Live <= most
-	}, func(t ServerTime) float64 { return t.Ratio.Median })
-}
-
-// figures are one figure of the rows that are meant.
-func figures[Row any](rows []Row, meant func(Row) bool, figure func(Row) float64) []float64 {
-	var list []float64
-	for _, row := range rows {
-		if meant(row) {
-			list = append(list, figure(row))
-		}
-	}
-	return list
-}
-
-// FloorUsec is what the floor took, in microseconds.
-func (r *Results) FloorUsec() float64 {
-	if len(r.ServerTime) == 0 {
-		return 0
-	}
-	all := func(ServerTime) bool { return true }
-	floor := func(t ServerTime) float64 { return t.Usec.Median / t.Ratio.Median }
-	return spreadOf(figures(r.ServerTime, all, floor)).Median
 }
 
 // Changed are the scripts of ours whose bytes are not those that were measured.
 func (r *Results) Changed() []string {
 	var list []string
 	for _, script := range sluice.All() {
-		for name, sha1 := range r.Scripts {
-			if name, _, _ := strings.Cut(name, " "); name == script.Name && sha1 != script.SHA1 && !slices.Contains(list, name) {
-				list = append(list, name)
-			}
+		if sha1, measured := r.Scripts[script.Name]; measured && sha1 != script.SHA1 {
+			list = append(list, script.Name)
 		}
 	}
 	return list
 }
 
-// A Way is one of those that ours are compared with.
-type Way struct{ Name, Does, Fault string }
+// A Group is the rows that stand on one line of a table.
+type Group []*Row
 
-// Ways are what ours are compared with.
-func (r *Results) Ways() ([]Way, error) {
-	ways, err := others()
-	var list []Way
-	for _, s := range ways {
-		list = append(list, Way{s.name, s.does, s.faulty})
-	}
-	return list, err
+// Name is that of its rows.
+func (g Group) Name() string { return g[0].Name }
+
+// Case is that of its rows.
+func (g Group) Case() string { return g[0].Case }
+
+// ByName are the groups of rows that have a name, ByCase a case, and ByBoth a name and a case.
+func (s *Section) ByName() []Group { return s.groups(func(r *Row) string { return r.Name }) }
+func (s *Section) ByCase() []Group { return s.groups(func(r *Row) string { return r.Case }) }
+func (s *Section) ByBoth() []Group {
+	return s.groups(func(r *Row) string { return r.Name + "/" + r.Case })
 }
 
-// compared are the libraries in README's table: the exact one of ours, and the best known of two promises.
+func (s *Section) groups(by func(*Row) string) []Group {
+	var list []Group
+	for _, row := range s.Rows {
+		i := slices.IndexFunc(list, func(g Group) bool { return by(g[0]) == by(row) })
+		if i < 0 {
+			i = len(list)
+			list = append(list, nil)
+		}
+		list[i] = append(list[i], row)
+	}
+	return list
+}
+
+// At are cells of the server's time, in floors, one for each size: of the slowest state where there are several.
+func (g Group) At(outcome string, sizes ...int64) string {
+	cells := make([]string, len(sizes))
+	for i, size := range sizes {
+		slowest := 0.0
+		for _, r := range g {
+			if strings.HasPrefix(r.Case, outcome) && r.Size == size {
+				slowest = max(slowest, r.Figures["floors"].Median)
+				cells[i] = fmt.Sprintf("%.1f", slowest)
+			}
+		}
+	}
+	return strings.Join(cells, " | ")
+}
+
+// longest is the worst call of each script, at the largest size that was measured for it.
+func (r *Results) longest() []*Row {
+	var list []*Row
+	for _, row := range r.rows("worst", "rings") {
+		i := slices.IndexFunc(list, func(l *Row) bool { return l.Name == row.Name })
+		switch {
+		case i < 0:
+			list = append(list, row)
+		case row.Size > list[i].Size ||
+			row.Size == list[i].Size && row.Figures["us"].Median > list[i].Figures["us"].Median:
+			list[i] = row
+		}
+	}
+	return list
+}
+
+// Worst is that of a script in the table of the server's time.
+func (r *Results) Worst(name string) string {
+	for _, row := range r.longest() {
+		if row.Name == name {
+			return duration(row.Figures["us"].Median) + " at " + count(row.Size)
+		}
+	}
+	return ""
+}
+
+// Bounds are the worst calls of those that are not in that table.
+func (r *Results) Bounds() []*Row {
+	return slices.DeleteFunc(r.longest(), func(w *Row) bool {
+		return slices.ContainsFunc(r.rows("server"), func(row *Row) bool { return row.Name == w.Name })
+	})
+}
+
+// The rows of README's table: the exact one of ours, and the best known libraries of two promises.
 var compared = []string{"list_log", "redis_rate", "ulule/limiter"}
 
 // Compared are the rows of README's table.
-func (r *Results) Compared() []Peer {
-	var list []Peer
-	for _, name := range compared {
-		for _, p := range r.Peers {
-			if p.Name == name {
-				list = append(list, p)
-			}
-		}
-	}
-	return list
+func (r *Results) Compared() []*Row {
+	return slices.DeleteFunc(r.rows("peers"), func(row *Row) bool { return !slices.Contains(compared, row.Name) })
 }
 
-// Found is what the first audit of a library found, the most in a window of one second; marked where its promise does
-// not allow that.
-func (l Library) Found() string {
-	if len(l.Audits) == 0 {
+// Busiest is README's row of the packages: Node with the faster client.
+func (r *Results) Busiest() *Row {
+	for _, row := range r.rows("packages") {
+		if row.Where == "Node, ioredis" && row.Size > 1 {
+			return row
+		}
+	}
+	return nil
+}
+
+// Label is the name and the version.
+func (r *Row) Label() string { return strings.TrimSpace(r.Name + " " + r.Version) }
+
+// Cells are the medians of figures, as many cells of a table; empty where one was not measured.
+func (r *Row) Cells(format string, figures ...string) string {
+	cells := make([]string, len(figures))
+	for i, figure := range figures {
+		if f, measured := r.Figures[figure]; measured {
+			cells[i] = fmt.Sprintf(format, f.Median)
+		}
+	}
+	return strings.Join(cells, " | ")
+}
+
+// Load is a cell of a load whose figures' names begin so: calls a second, and two percentiles of their time.
+func (r *Row) Load(prefix, unit string) string {
+	format, by := "%.0f (%.0f / %.0f %s)", 1.0
+	if unit == "ms" {
+		format, by = "%.0f (%.1f / %.1f %s)", 1000
+	}
+	figure := func(name string) float64 { return r.Figures[prefix+name].Median }
+	return fmt.Sprintf(format, figure("per second"), figure("p50 us")/by, figure("p99 us")/by, unit)
+}
+
+// Found is what the i-th audit found, "199 of 100", marked where the promise does not allow that.
+func (r *Row) Found(i int) string {
+	if i >= len(r.Audits) {
 		return ""
 	}
-	text := fmt.Sprintf("%d of %d", l.Audits[0].Most, l.Audits[0].Limit)
-	if l.tooMany() {
+	a := r.Audits[i]
+	text := fmt.Sprintf("%d of %d", a.Most, a.Limit)
+	if a.Most > 2*a.Limit || a.Most > a.Limit && r.Promise != burstRate && r.Promise != "" {
 		text = "**" + text + "**"
 	}
-	if failed := l.Audits[0].Failed; failed > 0 {
-		text += fmt.Sprintf(", %d failed", failed)
+	if a.Failed > 0 {
+		text += fmt.Sprintf(", %d failed", a.Failed)
 	}
 	return text
 }
-
-// Verdict says what an audit found that the promise does not allow.
-func (l Library) Verdict() string {
-	text := l.Audited()
-	if l.tooMany() {
-		return "**too many**: " + text
-	}
-	return text
-}
-
-// Loads are the rows of the table of callers in Go, with a column for each number of goroutines.
-func (r *Results) Loads() []Load {
-	var list []Load
-	for _, e := range r.EndToEnd {
-		i := slices.IndexFunc(list, func(l Load) bool { return l.Way == e.Way && l.Batch == e.Batch })
-		if i < 0 {
-			i = len(list)
-			list = append(list, Load{Way: e.Way, Batch: e.Batch})
-		}
-		list[i].Columns = append(list[i].Columns, fmt.Sprintf("%.0f (%.0f / %.0f us)", e.PerSecond.Median, e.P50, e.P99))
-	}
-	return list
-}
-
-// A Load is one way to call from Go, by goroutines.
-type Load struct {
-	Way     string
-	Batch   int
-	Columns []string
-}
-
-// Audited says "199 of 100 in 1s".
-func (l Library) Audited() string {
-	var texts []string
-	for _, a := range l.Audits {
-		text := fmt.Sprintf("%d of %d in %s", a.Most, a.Limit, a.Window)
-		if a.Failed > 0 {
-			text += fmt.Sprintf(", %d failed", a.Failed)
-		}
-		texts = append(texts, text)
-	}
-	return strings.Join(texts, "; ")
-}
-
-// Label is the library and its version.
-func (l Library) Label() string { return strings.TrimSpace(l.Name + " " + l.Version) }
-
-func times(ratio float64) string { return fmt.Sprintf("%.1f", ratio) }
 
 // count writes powers of ten as such.
 func count(n int64) string {

@@ -4,36 +4,22 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/sluice-redis/sluice"
 )
 
-// Results are one run: what bench/results.json holds, and what the picture and the pages are made from.
+// Results are what bench/results.json holds, and what the pages are made from.
 type Results struct {
-	Date    string            `json:"date"`
-	Server  string            `json:"server"`
-	Go      string            `json:"go"`
-	CPU     string            `json:"cpu"`
-	Rounds  int               `json:"rounds"`
-	Floor   Floor             `json:"floor"`
-	Scripts map[string]string `json:"scripts"` // SHA1 by name
-
-	ServerTime []ServerTime `json:"server_time"`
-	Worst      []Worst      `json:"worst"`
-	Many       []Many       `json:"many"`
-	EndToEnd   []EndToEnd   `json:"end_to_end"`
-	Loader     []LoaderCost `json:"loader"`
-	Peers      []Peer       `json:"peers"`
-	PeersRun   string       `json:"peers_run,omitempty"` // what measured them, if it was a run of its own
-	HTTP       []HTTP       `json:"http,omitempty"`
-	Languages  *Languages   `json:"languages,omitempty"` // a run of its own
-	Packages   *Packages    `json:"packages,omitempty"`  // a run of its own
-	Serve      *Serve       `json:"serve,omitempty"`     // a run of its own
-	Adapters   *Adapters    `json:"adapters,omitempty"`  // a run of its own
+	Floor    Floor               `json:"floor"`
+	Scripts  map[string]string   `json:"scripts"` // SHA1 by name, in the whole run
+	Sections map[string]*Section `json:"sections"`
 }
 
 // A Floor is the script that everything is a multiple of.
@@ -42,22 +28,64 @@ type Floor struct {
 	Does string `json:"does"`
 }
 
-func newResults(ctx context.Context, b *bench, list []subject) (*Results, error) {
+// A Section is what was measured in one run.
+type Section struct {
+	Run    string `json:"run"` // its day, server, Go and processors
+	Rounds int    `json:"rounds"`
+	Rows   []*Row `json:"rows"`
+}
+
+// A Row is what one contender did in one case. Figures are by name; a time without a unit in its name is a multiple of
+// the floor's, or of that of the contender beside it.
+type Row struct {
+	Name    string            `json:"name"`
+	Version string            `json:"version,omitempty"`
+	Promise string            `json:"promise,omitempty"`
+	Where   string            `json:"where,omitempty"` // language and client
+	Ours    bool              `json:"ours,omitempty"`
+	Case    string            `json:"case,omitempty"`
+	Size    int64             `json:"size,omitempty"`  // of the case: live permits, entries, keys, callers, limit
+	Bytes   int64             `json:"bytes,omitempty"` // after a thousand permits
+	Lost    string            `json:"lost,omitempty"`  // what came of a lost reply
+	Figures map[string]Spread `json:"figures"`
+	Audits  []Audit           `json:"audits,omitempty"`
+
+	rounds map[string][]float64 // of each figure, while it is measured
+}
+
+// note adds a round's value of a figure.
+func (r *Row) note(figure string, value float64) {
+	if r.rounds == nil {
+		r.rounds = map[string][]float64{}
+	}
+	r.rounds[figure] = append(r.rounds[figure], value)
+}
+
+func newResults() *Results {
+	r := &Results{Floor{floor().sha1, "TIME, GET, SET PX"}, map[string]string{}, map[string]*Section{}}
+	for _, script := range sluice.All() {
+		r.Scripts[script.Name] = script.SHA1
+	}
+	for _, s := range scripts() {
+		if !s.ours {
+			r.Scripts[s.name] = s.sha1
+		}
+	}
+	return r
+}
+
+// add adds a section with its figures.
+func (r *Results) add(ctx context.Context, b *bench, rows []*Row) error {
 	version, err := b.server.version(ctx)
-	if err != nil {
-		return nil, err
+	run := strings.Join([]string{time.Now().UTC().Format(time.DateOnly), version, runtime.Version(), cpu()}, ", ")
+	for _, row := range rows {
+		row.Figures = map[string]Spread{}
+		for figure, values := range row.rounds {
+			row.Figures[figure] = spreadOf(values)
+		}
 	}
-	r := &Results{
-		Date: time.Now().UTC().Format(time.DateOnly), Server: version, Go: runtime.Version(), CPU: cpu(),
-		Rounds: b.rounds, Floor: Floor{floor().sha1, "TIME, GET, SET PX"}, Scripts: map[string]string{},
-	}
-	for _, s := range list {
-		r.Scripts[s.name] = s.sha1
-	}
-	for _, g := range givebacks() {
-		r.Scripts[g.script.Name] = g.script.SHA1
-	}
-	return r, nil
+	r.Sections[b.section] = &Section{run, b.rounds, rows}
+	return err
 }
 
 // cpu is the model and number of the processors, as far as the system tells.
@@ -80,73 +108,27 @@ func readResults(path string) (*Results, error) {
 	return r, json.Unmarshal(text, r)
 }
 
+// write writes a row a line.
 func (r *Results) write(path string) error {
 	text, err := json.MarshalIndent(r, "", " ")
+	for _, section := range r.Sections {
+		for _, row := range section.Rows {
+			line, err1 := json.Marshal(row)
+			indented, err2 := json.MarshalIndent(row, "    ", " ")
+			text, err = bytes.Replace(text, indented, line, 1), errors.Join(err, err1, err2)
+		}
+	}
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(path, append(rowLines(text), '\n'), 0o644)
-}
-
-// rowLines puts each row, an object in a list, on one line of indented JSON.
-func rowLines(indented []byte) []byte {
-	var text []byte
-	row := 0 // indentation of the row that is open
-	for line := range bytes.Lines(indented) {
-		words := bytes.TrimLeft(line, " ")
-		indent := len(line) - len(words)
-		switch {
-		case row == 0 && indent > 0 && string(words) == "{\n":
-			row = indent
-			text = append(text, line[:indent+1]...)
-		case row == 0:
-			text = append(text, line...)
-		case indent == row:
-			row = 0
-			text = append(text, words...)
-		default:
-			text = append(text, bytes.TrimSuffix(words, []byte("\n"))...)
-			if text[len(text)-1] == ',' {
-				text = append(text, ' ')
-			}
-		}
-	}
-	return text
-}
-
-// besides are the results with those of the last run that this one did not measure: a section by itself, or all the rest.
-func (r *Results) besides(only string) (*Results, error) {
-	last, err := readResults("results.json")
-	if err != nil {
-		return nil, err
-	}
-	switch only {
-	case languages:
-		last.Languages = r.Languages
-		return last, nil
-	case packages:
-		last.Packages = r.Packages
-		return last, nil
-	case services:
-		last.Serve = r.Serve
-		return last, nil
-	case adapted:
-		last.Adapters = r.Adapters
-		return last, nil
-	case libraries:
-		last.Peers = r.Peers
-		last.PeersRun = strings.Join([]string{r.Date, r.Server, r.Go, r.CPU}, ", ")
-		return last, nil
-	}
-	r.Languages, r.Packages, r.Serve, r.Adapters = last.Languages, last.Packages, last.Serve, last.Adapters
-	return r, nil
+	return os.WriteFile(path, append(text, '\n'), 0o644)
 }
 
 // A Spread is the median of the rounds, and the quartiles around it.
 type Spread struct {
 	Median float64 `json:"median"`
-	Low    float64 `json:"low"`
-	High   float64 `json:"high"`
+	Low    float64 `json:"low,omitempty"`
+	High   float64 `json:"high,omitempty"`
 }
 
 func spreadOf(values []float64) Spread {

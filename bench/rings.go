@@ -38,19 +38,20 @@ const (
 func ringCalls() []ringCall {
 	var list []ringCall
 	states := func(c ringCall, denials bool) {
-		add := func(what string, ago, permits, reported, limit, granted int64) {
-			c.what, c.ago, c.permits, c.reported, c.limit, c.granted = what, ago, permits, reported, limit, granted
+		add := func(what string, ago, permits, limit, granted int64) {
+			c.what, c.ago, c.permits, c.limit, c.granted = what, ago, permits, limit, granted
 			list = append(list, c)
 		}
-		add("new", -1, 1, 0, ample, 1)
-		add("gap of 999", 999, 1, 0, ample, 1)
-		add("all left", 1000, 1, 0, ample, 1)
+		add("new", -1, 1, ample, 1)
+		add("gap of 999", 999, 1, ample, 1)
+		add("all left", 1000, 1, ample, 1)
 		if denials {
-			add("denied", 0, 1, 0, fullRing, 0)
-			add("denied, gap of 500", 500, fullRing/2, 0, fullRing/2, 0)
+			add("denied", 0, 1, fullRing, 0)
+			add("denied, gap of 500", 500, fullRing/2, fullRing/2, 0)
 		}
 		if denials && c.script.Name != sluice.BudgetV1().Name {
-			add("denied, reported, gap of 500", 500, fullRing/2, 1, fullRing/2, 0)
+			c.reported = 1
+			add("denied, reported, gap of 500", 500, fullRing/2, fullRing/2, 0)
 		}
 	}
 	many := sluice.SliceRingManyV1()
@@ -141,18 +142,18 @@ func (c ringCall) mark(moment int64) string {
 }
 
 // worstRings measures each call on rings that it finds as they are to be.
-func (b *bench) worstRings(ctx context.Context) ([]Worst, error) {
-	var rows []Worst
+func (b *bench) worstRings(ctx context.Context) ([]*Row, error) {
+	var rows []*Row
 	for _, c := range ringCalls() {
-		b.progress("worst call: %s, %s", c.name(), c.what)
-		w := Worst{Subject: c.name(), Entries: c.cells, Call: c.what, Ours: true}
-		w, err := w.measured(b.repeats*ringRepeats, func() (float64, error) { return b.ringCall(ctx, c) })
+		b.progress("%s, %s", c.name(), c.what)
+		row := &Row{Name: c.name(), Size: c.cells, Case: c.what}
+		rows = append(rows, row)
+		err := row.single(b.repeats*ringRepeats, func() (float64, error) { return b.ringCall(ctx, c) })
 		if err != nil {
 			return nil, err
 		}
-		rows = append(rows, w)
 	}
-	return rows, b.server.FlushAll(ctx).Err()
+	return rows, nil
 }
 
 // ringRepeats is how many of these calls are made for one of another script: they are short.
@@ -173,17 +174,10 @@ func (b *bench) ringCall(ctx context.Context, c ringCall) (float64, error) {
 			p.Set(ctx, id, c.mark(moment), time.Hour)
 		}
 	}, c.words(id, moment)...)
-	if err != nil {
-		return 0, err
-	}
 	for i := range c.subjects {
-		at := i * (4 + c.windows)
-		if c.script.KeyGroup != nil {
-			at++
-		}
-		if fields, _ := reply.([]any); first(fields[at:]) != c.granted {
-			return 0, fmt.Errorf("subject %d: %v, want %d", i, reply, c.granted)
+		if err == nil && eachGranted(c.script, reply, c.subjects, i) != c.granted {
+			err = fmt.Errorf("subject %d: %v, want %d", i, reply, c.granted)
 		}
 	}
-	return usec, nil
+	return usec, err
 }

@@ -8,79 +8,55 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A ServerTime is what the server spends on one call, by INFO commandstats.
-type ServerTime struct {
-	Subject string `json:"subject"`
-	Outcome string `json:"outcome"` // granted, denied, looked
-	Live    int64  `json:"live"`    // permits that count when the call comes
-	State   string `json:"state"`   // how they came: spread over the window, in one burst
-	Usec    Spread `json:"usec"`
-	Ratio   Spread `json:"ratio"` // to the floor, in the same round
-	Ours    bool   `json:"ours"`
-}
-
-// The outcomes of a call.
+// The cases of a call: what it does, on live permits that were granted evenly over the window, or in one burst.
 const (
-	granted = "granted"
-	denied  = "denied"
-	looked  = "looked"
+	granted     = "granted"
+	denied      = "denied"
+	deniedBurst = "denied, burst"
+	looked      = "looked"
 )
 
-// How permits came.
-const (
-	spread = "spread"
-	burst  = "burst"
-)
-
-// A cell is one row of ServerTime before it is measured.
+// A cell is one row of the server's time while it is measured: of one call, by INFO commandstats.
 type cell struct {
+	*Row
+	floor   *Row
 	subject subject
-	outcome string
-	live    int64
-	state   string
 	asked   int // calls so far: no two share an id
-	usec    []float64
-	ratio   []float64
 }
 
-func (c *cell) String() string {
-	return fmt.Sprintf("%s/%s/%d/%s", c.subject.name, c.outcome, c.live, c.state)
-}
+func (c *cell) live() int64 { return c.Size }
+
+func (c *cell) String() string { return fmt.Sprintf("%s/%s/%d", c.Name, c.Case, c.live()) }
 
 // cells are the rows for one subject, as far as the ranges of its header go, and up to most permits.
 func cells(s subject, most int64) []*cell {
 	var list []*cell
-	add := func(outcome string, state string, lives ...int64) {
+	add := func(outcome string, lives ...int64) {
 		for _, live := range lives {
-			if live <= min(s.most, most) {
-				list = append(list, &cell{subject: s, outcome: outcome, live: live, state: state})
+			if live <= min(s.most, most) && (s.ours || live == 100 || live == 1e4) {
+				list = append(list, &cell{Row: &Row{Name: s.name, Case: outcome, Size: live}, subject: s})
 			}
 		}
 	}
-	lives := []int64{1, 100, 1e4, 1e6}
-	full := []int64{10, 100, 1e4, 1e6}
-	if !s.ours {
-		lives, full = lives[1:3], full[1:3]
-	}
-	add(granted, spread, lives...)
+	add(granted, 1, 100, 1e4, 1e6)
 	if !s.always {
-		add(denied, spread, full...)
+		add(denied, 10, 100, 1e4)
 	}
-	if s.kind == rings && s.ours && !s.always {
-		add(denied, burst, full...)
+	if s.kind == rings && !s.always {
+		add(deniedBurst, 10, 100, 1e4)
 	}
 	if s.looks {
-		add(looked, spread, lives...)
+		add(looked, 100)
 	}
 	return list
 }
 
 // plan is how a cell is run: so many limiters, each called so often, so that the live permits stay about the same.
 func (c *cell) plan(calls int) (limiters, each int) {
-	if c.outcome != granted {
+	if c.Case != granted {
 		return 1, calls
 	}
-	each = room(c.live, calls)
+	each = room(c.live(), calls)
 	return calls / each, each
 }
 
@@ -90,20 +66,21 @@ func room(live int64, calls int) int { return int(min(max(live/20, 1), int64(cal
 // prefilled is the permits that are there when the first call comes: up to a twentieth fewer than the row says where
 // the limit leaves no room for more.
 func (c *cell) prefilled(calls int) int64 {
-	if c.live < 100 {
-		return c.live
+	if c.live() < 100 {
+		return c.live()
 	}
-	return min(c.live, c.subject.most-int64(room(c.live, calls)))
+	return min(c.live(), c.subject.most-int64(room(c.live(), calls)))
 }
 
 // ask finds the limiter full for a denial, and room for every call else.
 func (c *cell) ask(calls int) ask {
 	a := ask{limit: c.prefilled(calls), window: c.subject.longest, permits: 1}
-	if c.outcome == looked {
+	switch c.Case {
+	case looked:
 		a.permits = 0
-	}
-	if c.outcome != denied {
-		a.limit += int64(room(c.live, calls))
+		fallthrough
+	case granted:
+		a.limit += int64(room(c.live(), calls))
 	}
 	return a
 }
@@ -112,7 +89,7 @@ func (c *cell) ask(calls int) ask {
 func (c *cell) template(ctx context.Context, on *server, calls int) error {
 	live, a := c.prefilled(calls), c.ask(calls)
 	each, h := c.subject.spreadOut(live)
-	if c.state == burst {
+	if c.Case == deniedBurst {
 		each, h = live, history{calls: 1, from: time.Now()}
 	}
 	a.permits, a.limit = each, c.templateLimit(calls)
@@ -124,7 +101,7 @@ func (c *cell) template(ctx context.Context, on *server, calls int) error {
 }
 
 func (c *cell) templateKey(calls int) string {
-	return fmt.Sprintf("{%s/%s/%d of %d}", c.subject.name, c.state, c.prefilled(calls), c.templateLimit(calls))
+	return fmt.Sprintf("{%s/%t/%d of %d}", c.Name, c.Case == deniedBurst, c.prefilled(calls), c.templateLimit(calls))
 }
 
 // templateLimit is the limit that the template is filled under: any where copies get their own.
@@ -136,25 +113,36 @@ func (c *cell) templateLimit(calls int) int64 {
 }
 
 // key is a limiter of the cell, in one slot with its template.
-func (c *cell) key(calls int, part any) string {
-	return fmt.Sprintf("%s:%s:%v", c.templateKey(calls), c.outcome, part)
+func (c *cell) key(calls, limiter int) string {
+	return fmt.Sprintf("%s:%s:%d", c.templateKey(calls), c.Case, limiter)
 }
 
 // measure runs one round: the floor, then the cell from its template, each in one pipeline and on as many keys.
 func (c *cell) measure(ctx context.Context, on *server, calls int) error {
+	if c.subject.kind == buckets { // they drain with time
+		if err := c.template(ctx, on, calls); err != nil {
+			return err
+		}
+	}
 	limiters, each := c.plan(calls)
-	if err := c.prepare(ctx, on, limiters, calls); err != nil {
+	a, base := c.ask(calls), floor()
+	_, err := on.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for i := range limiters {
+			c.subject.copied(ctx, p, c.templateKey(calls), c.key(calls, i))
+			c.subject.configured(ctx, p, c.key(calls, i), a)
+		}
+		return nil
+	})
+	if err != nil {
 		return err
 	}
-	base := floor()
-	below, err := on.run(ctx, base, limiters, each, true, func(limiter, _ int) []any {
+	below, err := on.run(ctx, base, limiters, each, true, func(limiter int) []any {
 		return base.command(fmt.Sprint("floor:", limiter), ask{})
 	})
 	if err != nil {
 		return err
 	}
-	a := c.ask(calls)
-	usec, err := on.run(ctx, c.subject, limiters, each, c.outcome == granted, func(limiter, _ int) []any {
+	usec, err := on.run(ctx, c.subject, limiters, each, c.Case == granted, func(limiter int) []any {
 		c.asked++
 		a.id = fmt.Sprintf("%016d", c.asked)
 		return c.subject.command(c.key(calls, limiter), a)
@@ -162,60 +150,27 @@ func (c *cell) measure(ctx context.Context, on *server, calls int) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", c, err)
 	}
-	c.usec, c.ratio = append(c.usec, usec), append(c.ratio, usec/below)
+	c.floor.note("us", below)
+	c.note("us", usec)
+	c.note("floors", usec/below)
 	return nil
-}
-
-// prepare fills the limiters that the calls find.
-func (c *cell) prepare(ctx context.Context, on *server, limiters, calls int) error {
-	if c.subject.kind == buckets { // buckets drain with time
-		if err := c.template(ctx, on, calls); err != nil {
-			return err
-		}
-	}
-	if c.outcome == granted || c.subject.kind == buckets || len(c.usec) == 0 {
-		return c.copies(ctx, on, limiters, calls)
-	}
-	return nil
-}
-
-// copies puts the template under the keys of every limiter.
-func (c *cell) copies(ctx context.Context, on *server, limiters, calls int) error {
-	from := c.subject.at(c.templateKey(calls))
-	a := c.ask(calls)
-	_, err := on.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for i := range limiters {
-			to := c.subject.at(c.key(calls, i))
-			p.Unlink(ctx, to...)
-			for k := range to {
-				p.Copy(ctx, from[k], to[k], 0, false)
-			}
-			c.subject.configured(ctx, p, to[0], a)
-		}
-		return nil
-	})
-	return err
 }
 
 // run pipelines the calls and returns the server's microseconds for one of them. A reply other than what is wanted is
 // an error: nothing counts that did not do what its row says.
-func (s *server) run(ctx context.Context, of subject, limiters, each int, grant bool,
-	command func(limiter, i int) []any) (float64, error) {
-	if err := s.ScriptLoad(ctx, of.source).Err(); err != nil {
-		return 0, err
-	}
-	if err := s.ConfigResetStat(ctx).Err(); err != nil {
-		return 0, err
-	}
+func (s *server) run(ctx context.Context, of subject, limiters, each int, grant bool, command func(limiter int) []any) (
+	float64, error) {
 	p := s.Pipeline()
+	p.ScriptLoad(ctx, of.source)
+	p.ConfigResetStat(ctx)
 	for i := range limiters * each {
-		p.Do(ctx, command(i%limiters, i)...)
+		p.Do(ctx, command(i%limiters)...)
 	}
 	replies, err := p.Exec(ctx)
 	if err != nil && err != redis.Nil {
 		return 0, fmt.Errorf("%s: %w", of.name, err)
 	}
-	for i, reply := range replies {
+	for i, reply := range replies[2:] {
 		cmd := reply.(*redis.Cmd)
 		if err := cmd.Err(); err != nil && err != redis.Nil {
 			return 0, fmt.Errorf("%s: %w", of.name, err)
@@ -235,11 +190,15 @@ func (s *server) run(ctx context.Context, of subject, limiters, each int, grant 
 	return evalsha.usec / float64(evalsha.calls), nil
 }
 
-// serverTimes measures every cell once a round. A round begins one cell later than the one before it.
-func (b *bench) serverTimes(ctx context.Context, subjects []subject) ([]ServerTime, error) {
+// serverTimes measures every cell once a round.
+func (b *bench) serverTimes(ctx context.Context) ([]*Row, error) {
 	var all []*cell
-	for _, s := range subjects {
-		all = append(all, cells(s, b.mostLive)...)
+	rows := []*Row{{Name: floor().name}}
+	for _, s := range scripts() {
+		for _, c := range cells(s, b.mostLive) {
+			c.floor = rows[0]
+			all, rows = append(all, c), append(rows, c.Row)
+		}
 	}
 	filled := map[string]bool{}
 	for _, c := range all {
@@ -248,23 +207,10 @@ func (b *bench) serverTimes(ctx context.Context, subjects []subject) ([]ServerTi
 			continue
 		}
 		filled[key] = true
-		b.progress("server time: filling %s", key)
+		b.progress("filling %s", key)
 		if err := c.template(ctx, b.server, b.calls); err != nil {
 			return nil, err
 		}
 	}
-	for round := range b.rounds {
-		b.progress("server time: round %d of %d", round+1, b.rounds)
-		for i := range all {
-			if err := all[(i+round)%len(all)].measure(ctx, b.server, b.calls); err != nil {
-				return nil, err
-			}
-		}
-	}
-	rows := make([]ServerTime, len(all))
-	for i, c := range all {
-		rows[i] = ServerTime{c.subject.name, c.outcome, c.live, c.state, spreadOf(c.usec), spreadOf(c.ratio),
-			c.subject.ours}
-	}
-	return rows, b.server.FlushAll(ctx).Err()
+	return rows, inTurn(b, all, func(c *cell, _ int) error { return c.measure(ctx, b.server, b.calls) })
 }

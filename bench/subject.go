@@ -3,8 +3,7 @@ package main
 import (
 	"context"
 	"crypto/sha1"
-	"embed"
-	"encoding/hex"
+	_ "embed"
 	"fmt"
 	"regexp"
 	"strings"
@@ -17,8 +16,14 @@ import (
 //go:embed floor.lua
 var floorSource string
 
-//go:embed ways
-var ways embed.FS
+// Other scripts that are in use, in our own wording: where the original reads the client's clock, these read the
+// server's.
+var (
+	//go:embed ways/s1_zset_uuid.lua
+	zsetSource string
+	//go:embed ways/s4_counter.lua
+	counterSource string
+)
 
 //go:embed filler.lua
 var fillerSource string
@@ -46,11 +51,8 @@ type subject struct {
 	looks   bool  // 0 permits look
 	always  bool  // it never denies
 	slices  int64 // of a ring
-	windows int64 // that have so many
 	stored  bool  // the first key holds the limit that is in force
 	ours    bool
-	does    string        // of a way: what it is
-	faulty  string        // what it counts wrong
 	longest time.Duration // the window to measure with: nothing is to leave it during a run
 }
 
@@ -70,24 +72,19 @@ const day = 24 * time.Hour
 // ringSlice is the slice of a ring: a run seldom lies across its end, when permits would leave.
 const ringSlice = 12 * time.Hour
 
-// ours are the scripts of the bundle. A ring is a subject for each size. 201 is what the loader gives a window.
-func ours() []subject {
+// scripts are those of the bundle, with a ring of the size that the loader gives a window and larger ones, and S1 and
+// S4: ways that are in use.
+func scripts() []subject {
 	return []subject{
 		newOurs(sluice.GCRAV1(), subject{
-			kind: buckets, keys: []string{""}, most: 1e7, atOnce: 1e7, longest: 366 * day,
+			kind: buckets, most: 1e7, atOnce: 1e7, longest: 366 * day,
 			args: func(a ask) []any { return []any{a.limit, a.window.Microseconds(), a.limit, a.permits, 0} },
 		}),
-		newOurs(sluice.ListLogV1(), subject{
-			kind: logs, keys: []string{""}, most: 1e6, atOnce: 1000, longest: day,
-			args: func(a ask) []any { return []any{a.limit, a.window.Microseconds(), a.permits, 0} },
-		}),
+		listLog(),
 		ring(201, 1), ring(1000, 1), ring(201, 2), budget(201), charge(201),
-		newOurs(sluice.ZSetLogV1(), subject{
-			kind: logs, keys: []string{""}, most: 1e4, atOnce: 500, longest: day,
-			args: func(a ask) []any { return []any{a.limit, a.window.Microseconds(), a.permits, 0, a.id} },
-		}),
+		zsetLog(),
 		newOurs(sluice.QuotaV1(), subject{
-			kind: buckets, keys: []string{""}, most: 1e7, atOnce: 1e7, longest: 366 * day,
+			kind: buckets, most: 1e7, atOnce: 1e7, longest: 366 * day,
 			args: func(a ask) []any {
 				today := time.Now().Truncate(day)
 				return []any{a.limit, a.permits, 0, today.Add(-2 * day).UnixMicro(), today.Add(-day).UnixMicro(),
@@ -98,25 +95,59 @@ func ours() []subject {
 			kind: grants, keys: []string{"", ":all", ":by:x"}, stored: true, most: 1e6, atOnce: 1e6, longest: day,
 			args: func(a ask) []any { return []any{a.limit, a.window.Microseconds(), 0, a.permits, 0} },
 		}),
+		{
+			name: "S1 ZSET", sha1: sha1Hex(zsetSource), source: zsetSource, kind: logs, keys: []string{""}, most: 1e6, atOnce: 1, longest: day,
+			args: func(a ask) []any {
+				return []any{a.limit, a.window.Microseconds(), "00000000-0000-4000-8" + a.id} // as long as a UUID
+			},
+			says: func(reply any) bool { return reply == int64(1) },
+		},
+		{
+			name: "S4 counter", sha1: sha1Hex(counterSource), source: counterSource, kind: grants,
+			keys: []string{"", ":left", ":permits"}, stored: true, most: 1e6, atOnce: 1, longest: day,
+			args: func(a ask) []any { return []any{a.limit, a.window.Microseconds(), a.id, a.permits} },
+			says: func(reply any) bool { return reply == nil },
+		},
 	}
+}
+
+func listLog() subject {
+	return newOurs(sluice.ListLogV1(), subject{
+		kind: logs, most: 1e6, atOnce: 1000, longest: day,
+		args: func(a ask) []any { return []any{a.limit, a.window.Microseconds(), a.permits, 0} },
+	})
+}
+
+func zsetLog() subject {
+	return newOurs(sluice.ZSetLogV1(), subject{
+		kind: logs, most: 1e4, atOnce: 500, longest: day,
+		args: func(a ask) []any { return []any{a.limit, a.window.Microseconds(), a.permits, 0, a.id} },
+	})
+}
+
+// listLogMany is 64 logs in one call.
+func listLogMany() subject {
+	s := newOurs(sluice.ListLogManyV1(), listLog())
+	s.name, s.most, s.atOnce, s.keys = s.name+", 64 keys", 1e5, 1000/64, nil
+	for i := range 64 {
+		s.keys = append(s.keys, fmt.Sprint(":", i))
+	}
+	return s
 }
 
 // ring is slice_ring with so many windows of so many slices.
 func ring(slices, windows int64) subject {
-	s := newOurs(sluice.SliceRingV1(), subject{
-		kind: rings, most: 1e9, atOnce: 1e9, slices: slices, windows: windows, longest: time.Duration(slices) * ringSlice,
-		args: func(a ask) []any {
-			args := []any{a.permits, 0}
-			for range windows {
-				args = append(args, a.window.Microseconds()/slices, slices, a.limit)
-			}
-			return args
-		},
+	s := ringOf(sluice.SliceRingV1(), slices, func(a ask) []any {
+		args := []any{a.permits, 0}
+		for range windows {
+			args = append(args, a.window.Microseconds()/slices, slices, a.limit)
+		}
+		return args
 	})
+	s.keys = nil
 	for i := range windows {
 		s.keys = append(s.keys, fmt.Sprintf(":%d00000x%d", 3+i, slices))
 	}
-	s.name = fmt.Sprintf("%s %d", s.name, slices)
 	if windows > 1 {
 		s.name += fmt.Sprintf(" x %d", windows)
 	}
@@ -125,84 +156,48 @@ func ring(slices, windows int64) subject {
 
 // budget is an estimate on such a ring, under an id of its own.
 func budget(slices int64) subject {
-	s := newOurs(sluice.BudgetV1(), subject{
-		kind: rings, keys: []string{"", ":<id>"}, most: 1e9, atOnce: 1e9, slices: slices, windows: 1,
-		longest: time.Duration(slices) * ringSlice,
-		args: func(a ask) []any {
-			return []any{day.Microseconds(), a.permits, a.window.Microseconds() / slices, slices, a.limit}
-		},
+	s := ringOf(sluice.BudgetV1(), slices, func(a ask) []any {
+		return []any{day.Microseconds(), a.permits, a.window.Microseconds() / slices, slices, a.limit}
 	})
-	s.name = fmt.Sprintf("%s %d", s.name, slices)
+	s.keys = []string{"", ":<id>"}
 	return s
 }
 
 // charge settles an id that is not known: a cost without an estimate. It writes what settling more than an estimate
 // does.
 func charge(slices int64) subject {
-	s := newOurs(sluice.BudgetSettleV1(), subject{
-		kind: rings, keys: []string{"", ":<id>"}, most: 1e9, atOnce: 1e9, slices: slices, windows: 1,
-		longest: time.Duration(slices) * ringSlice,
-		args: func(a ask) []any {
-			return []any{day.Microseconds(), a.permits, 1, a.window.Microseconds() / slices, slices}
-		},
+	s := ringOf(sluice.BudgetSettleV1(), slices, func(a ask) []any {
+		return []any{day.Microseconds(), a.permits, 1, a.window.Microseconds() / slices, slices}
 	})
-	s.name, s.always, s.looks = fmt.Sprintf("%s %d", s.name, slices), true, false
+	s.keys, s.always, s.looks = []string{"", ":<id>"}, true, false
+	return s
+}
+
+func ringOf(script sluice.Script, slices int64, args func(ask) []any) subject {
+	s := newOurs(script, subject{kind: rings, most: 1e9, atOnce: 1e9, slices: slices,
+		longest: time.Duration(slices) * ringSlice, args: args})
+	s.name = fmt.Sprintf("%s %d", s.name, slices)
 	return s
 }
 
 func newOurs(script sluice.Script, s subject) subject {
 	s.name, s.sha1, s.source, s.ours, s.looks = script.Name, script.SHA1, script.Source, true, true
-	s.says = func(reply any) bool { return first(reply) > 0 }
+	if s.keys == nil {
+		s.keys = []string{""}
+	}
+	s.says = func(reply any) bool { return eachGranted(script, reply, 64, 0) > 0 }
 	return s
-}
-
-// others are ways that are in use, in our own wording: where the original reads the client's clock, these read the
-// server's. Until it is read, a source is the name of its file.
-func others() ([]subject, error) {
-	list := []subject{
-		{
-			name: "S1 ZSET", source: "s1_zset_uuid", kind: logs, keys: []string{""}, longest: day,
-			does: "a sorted set with a UUID for each permit; " +
-				"every call first removes all that has expired, also one that is denied",
-			args: func(a ask) []any {
-				return []any{a.limit, a.window.Microseconds(), "00000000-0000-4000-8" + a.id} // as long as a UUID
-			},
-			says:   func(reply any) bool { return reply == int64(1) },
-			faulty: "nothing, but a reply is only yes or no",
-		},
-		{
-			name: "S4 counter", source: "s4_counter", kind: grants, keys: []string{"", ":left", ":permits"}, longest: day,
-			stored: true,
-			does: "Redisson's RRateLimiter: a counter of the permits left, and a sorted set of random numbers; " +
-				"every call reads all that has expired into Lua, adds it to the counter and removes it",
-			args:   func(a ask) []any { return []any{a.limit, a.window.Microseconds(), a.id, a.permits} },
-			says:   func(reply any) bool { return reply == nil },
-			faulty: "a random number that comes twice loses permits, and so does a lost key, or grants a whole rate again",
-		},
-	}
-	for i := range list {
-		s := &list[i]
-		source, err := ways.ReadFile("ways/" + s.source + ".lua")
-		if err != nil {
-			return nil, err
-		}
-		s.source, s.sha1, s.most, s.atOnce = string(source), sha1Hex(string(source)), 1e6, 1
-	}
-	return list, nil
 }
 
 // floor is the script that everything is measured against.
 func floor() subject {
 	return subject{
-		name: "floor", source: floorSource, sha1: sha1Hex(floorSource), keys: []string{""},
+		name: "floor", sha1: sha1Hex(floorSource), source: floorSource, keys: []string{""},
 		args: func(ask) []any { return nil }, says: func(reply any) bool { return reply == int64(1) },
 	}
 }
 
-func sha1Hex(text string) string {
-	sum := sha1.Sum([]byte(text))
-	return hex.EncodeToString(sum[:])
-}
+func sha1Hex(text string) string { return fmt.Sprintf("%x", sha1.Sum([]byte(text))) }
 
 // first is the first of the integers in a reply.
 func first(reply any) int64 {
@@ -226,18 +221,10 @@ func (s subject) at(limiter string) []string {
 // command is one call, as it is sent.
 func (s subject) command(limiter string, a ask) []any {
 	command := []any{"evalsha", s.sha1, len(s.keys)}
-	for _, key := range withID(s.at(limiter), a.id) {
-		command = append(command, key)
+	for _, key := range s.at(limiter) {
+		command = append(command, strings.Replace(key, "<id>", a.id, 1))
 	}
 	return append(command, s.args(a)...)
-}
-
-// withID is keys of a call that has an id.
-func withID(keys []string, id string) []string {
-	for i := range keys {
-		keys[i] = strings.Replace(keys[i], "<id>", id, 1)
-	}
-	return keys
 }
 
 // clockRead is where a script reads the clock.
@@ -281,16 +268,20 @@ func divisor(n, most int64) int64 {
 	return d
 }
 
-// configured puts the limit into force where it is stored.
-func (s subject) configured(ctx context.Context, p redis.Pipeliner, config string, a ask) {
-	if s.stored {
-		p.HSet(ctx, config, "rate", a.limit, "interval", a.window.Microseconds())
+// copied makes a limiter a copy of another one.
+func (s subject) copied(ctx context.Context, p redis.Pipeliner, from, to string) {
+	keys := s.at(to)
+	p.Del(ctx, keys...) // not UNLINK, which frees beside the call that is to be measured
+	for i, key := range s.at(from) {
+		p.Copy(ctx, key, keys[i], 0, false)
 	}
 }
 
-// filler is a script that runs the subject's through a history.
-func (s subject) filler() string {
-	return strings.Replace(fillerSource, "-- SCRIPT", clockRead.ReplaceAllString(s.source, "clock"), 1)
+// configured puts the limit into force where it is stored.
+func (s subject) configured(ctx context.Context, p redis.Pipeliner, limiter string, a ask) {
+	if s.stored {
+		p.HSet(ctx, limiter, "rate", a.limit, "interval", a.window.Microseconds())
+	}
 }
 
 // fill makes a limiter's state by running its script through a history.
@@ -298,7 +289,7 @@ func (s subject) fill(ctx context.Context, on *server, limiter string, a ask, h 
 	if n := len(clockRead.FindAllString(s.source, -1)); n != 1 {
 		return fmt.Errorf("filling %s: it reads the clock in %d places, want 1", s.name, n)
 	}
-	source := s.filler()
+	source := strings.Replace(fillerSource, "-- SCRIPT", clockRead.ReplaceAllString(s.source, "clock"), 1)
 	a.id = "<id>"
 	for done := int64(0); done < h.calls; done += fillChunk {
 		args := []any{h.from.Add(time.Duration(done) * h.step).UnixMicro(), h.step.Microseconds(),

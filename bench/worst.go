@@ -3,34 +3,14 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/sluice-redis/sluice"
 )
 
-// A Worst is the server's time for one call that finds a big limiter, most or all of which has expired. Microseconds
-// are those of INFO commandstats for that one call.
-type Worst struct {
-	Subject string  `json:"subject"`
-	Entries int64   `json:"entries"`           // permits, or slices of a ring
-	Expired string  `json:"expired,omitempty"` // none, half, all but one, all
-	Call    string  `json:"call"`              // one permit, most permits, look; of worstRings what it finds
-	Median  float64 `json:"median_us"`
-	Max     float64 `json:"max_us"`
-	Repeats int     `json:"repeats"`
-	Ours    bool    `json:"ours"`
-}
-
-// State is what has expired, and what the call asks for.
-func (w Worst) State() string {
-	if w.Expired == "" {
-		return w.Call
-	}
-	return w.Expired + " expired, " + w.Call
-}
-
-// What has expired when the call comes, and what it asks for.
+// What has expired when a call comes, and what it asks for.
 const (
 	expiredNone   = "none"
 	expiredHalf   = "half"
@@ -67,16 +47,24 @@ func (a *aged) window(expired string) time.Duration {
 	return a.subject.longest
 }
 
-// worsts measures one call at a time, each on a copy.
-func (b *bench) worsts(ctx context.Context, list []subject) ([]Worst, error) {
-	var rows []Worst
-	for _, s := range list {
-		b.progress("worst call: %s, %d entries", s.name, b.size(s))
-		more, err := b.worstOf(ctx, s, b.size(s))
+// worsts measures the server's time for one call at a time, each on a copy of a big limiter, most or all of which has
+// expired; and for one that gives back what another one was granted.
+func (b *bench) worsts(ctx context.Context) ([]*Row, error) {
+	var rows []*Row
+	for _, s := range append(scripts(), listLogMany()) {
+		b.progress("%s, %d entries", s.name, b.size(s))
+		of, err := b.worstOf(ctx, s, b.size(s))
 		if err != nil {
 			return nil, err
 		}
-		rows = append(rows, more...)
+		rows = append(rows, of...)
+	}
+	for _, g := range givebacks() {
+		row, err := b.worstReturn(ctx, g)
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, row)
 	}
 	return rows, nil
 }
@@ -92,12 +80,12 @@ func (b *bench) size(s subject) int64 {
 	return min(s.most, b.mostLive)
 }
 
-func (b *bench) worstOf(ctx context.Context, s subject, entries int64) ([]Worst, error) {
+func (b *bench) worstOf(ctx context.Context, s subject, entries int64) ([]*Row, error) {
 	a, err := b.age(ctx, s, entries)
 	if err != nil {
 		return nil, err
 	}
-	var rows []Worst
+	var rows []*Row
 	states := []string{expiredNone, expiredHalf, expiredButOne, expiredAll}
 	calls := []string{onePermit, mostPermits, aLook}
 	if s.always {
@@ -113,14 +101,37 @@ func (b *bench) worstOf(ctx context.Context, s subject, entries int64) ([]Worst,
 	}
 	for _, expired := range states {
 		for _, call := range calls {
-			row, err := b.worstCall(ctx, a, expired, call)
+			row := &Row{Name: s.name, Size: entries, Case: expired + " expired, " + call}
+			rows = append(rows, row)
+			err := row.single(b.repeatsOf(a), func() (float64, error) { return b.oneCall(ctx, a, expired, call) })
 			if err != nil {
 				return nil, err
 			}
-			rows = append(rows, row)
 		}
 	}
 	return rows, b.server.FlushAll(ctx).Err()
+}
+
+func (b *bench) repeatsOf(a *aged) int {
+	switch {
+	case a.entries > 1e5 && !a.subject.ours:
+		return 1 // seconds each
+	case a.entries > 1e5:
+		return min(b.repeats, 3) // a copy takes as long
+	}
+	return b.repeats
+}
+
+// single notes the time of so many single calls.
+func (r *Row) single(repeats int, call func() (float64, error)) error {
+	for range repeats {
+		usec, err := call()
+		if err != nil {
+			return fmt.Errorf("%s, %d entries, %s: %w", r.Name, r.Size, r.Case, err)
+		}
+		r.note("us", usec)
+	}
+	return nil
 }
 
 // age fills a limiter. The permits are spread over ten minutes and end ten minutes ago.
@@ -142,31 +153,6 @@ func (b *bench) age(ctx context.Context, s subject, entries int64) (*aged, error
 		}
 	}
 	return a, fill(history{calls: 1, from: now, step: time.Second})
-}
-
-func (b *bench) worstCall(ctx context.Context, a *aged, expired, call string) (Worst, error) {
-	repeats := b.repeats
-	switch {
-	case a.entries > 1e5 && !a.subject.ours:
-		repeats = 1 // seconds each
-	case a.entries > 1e5:
-		repeats = min(repeats, 3) // a copy takes as long
-	}
-	w := Worst{Subject: a.subject.name, Entries: a.entries, Expired: expired, Call: call, Ours: a.subject.ours}
-	return w.measured(repeats, func() (float64, error) { return b.oneCall(ctx, a, expired, call) })
-}
-
-// measured is the row with its figures, those of so many calls.
-func (w Worst) measured(repeats int, call func() (float64, error)) (Worst, error) {
-	usec := make([]float64, repeats)
-	for i := range usec {
-		var err error
-		if usec[i], err = call(); err != nil {
-			return w, fmt.Errorf("%s, %d entries, %s: %w", w.Subject, w.Entries, w.State(), err)
-		}
-	}
-	w.Median, w.Max, w.Repeats = spreadOf(usec).Median, slices.Max(usec), repeats
-	return w, nil
 }
 
 // free is the permits that can be granted when so much has expired.
@@ -202,18 +188,14 @@ func (b *bench) oneCall(ctx context.Context, a *aged, expired, call string) (flo
 	key := a.template() + ":one"
 	want := 0 < ask.permits && (s.always || ask.permits <= a.free(expired))
 	reply, usec, err := b.server.single(ctx, s.source, func(p redis.Pipeliner) {
-		from, to := s.at(a.template()), s.at(key)
 		if !a.copied {
-			p.Del(ctx, to...) // not UNLINK, which frees beside the call that is to be measured
-			for i := range to {
-				p.Copy(ctx, from[i], to[i], 0, false)
-			}
+			s.copied(ctx, p, a.template(), key)
 		}
-		s.configured(ctx, p, to[0], ask)
+		s.configured(ctx, p, key, ask)
 	}, s.command(key, ask)...)
 	a.copied = s.ours && !want
 	if got := s.says(reply); err == nil && got != want {
-		err = fmt.Errorf("granted %t, want %t", got, want)
+		err = fmt.Errorf("granted %t, want %t: %v", got, want, reply)
 	}
 	return usec, err
 }
@@ -236,4 +218,39 @@ func (s *server) single(ctx context.Context, source string, prepare func(redis.P
 	}
 	stats, err := s.commandStats(ctx)
 	return reply, stats["evalsha"].usec, err
+}
+
+// A giveback is a call that gives back what one call was granted, after so many calls more: of entries that stand far
+// from the end. Those of rings are among ringCalls.
+type giveback struct {
+	script  sluice.Script
+	granted subject
+	later   int64 // calls
+}
+
+func givebacks() []giveback {
+	return []giveback{{sluice.ListLogReturnV1(), listLog(), 1}, {sluice.ZSetLogReturnV1(), zsetLog(), 10}}
+}
+
+// worstReturn measures one on copies of a full limiter, of which all calls took the most permits.
+func (b *bench) worstReturn(ctx context.Context, g giveback) (*Row, error) {
+	s := g.granted
+	entries, permits := b.size(s), s.atOnce
+	b.progress("%s, %d entries", g.script.Name, entries)
+	template, key := "{"+g.script.Name+"}", "{"+g.script.Name+"}:one"
+	h := history{entries / permits, time.Now().Add(-10 * time.Minute), time.Millisecond}
+	if err := s.fill(ctx, b.server, template, ask{limit: entries, window: day, permits: permits}, h); err != nil {
+		return nil, err
+	}
+	back := h.calls - 1 - g.later
+	moment := fmt.Sprintf("%016d", h.from.Add(time.Duration(back)*h.step).UnixMicro()) // and the id, where one is taken
+	row := &Row{Name: g.script.Name, Size: entries, Case: fmt.Sprintf("%d permits, %d later", permits, g.later*permits)}
+	return row, row.single(b.repeats, func() (float64, error) {
+		reply, us, err := b.server.single(ctx, g.script.Source,
+			func(p redis.Pipeliner) { p.Copy(ctx, template, key, 0, true) }, "evalsha", g.script.SHA1, 1, key, moment, permits)
+		if err == nil && first(reply) != permits {
+			err = fmt.Errorf("%v", reply)
+		}
+		return us, err
+	})
 }

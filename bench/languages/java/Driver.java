@@ -25,7 +25,7 @@ class Driver {
         Limiter limiter = switch (args[0]) {
             case "RRateLimiter" -> redisson(url, permits, window);
             case "bucket4j" -> bucket4j(url, permits, window);
-            default -> sluice(url, Arrays.copyOfRange(args, 5, args.length));
+            default -> sluice(url, Arrays.copyOfRange(args, 6, args.length));
         };
         System.out.println("ready");
         var in = new BufferedReader(new InputStreamReader(System.in, UTF_8));
@@ -62,11 +62,11 @@ class Driver {
     }
 
     static Limiter sluice(String url, String[] call) {
-        var limits = new Sluice(URI.create(url), Path.of(call[0]));
-        var args = Arrays.stream(call).skip(3).map(String::getBytes).toList();
+        var limits = new Sluice(URI.create(url), Path.of("../../../scripts"));
+        var args = Arrays.stream(call).skip(2).map(String::getBytes).toList();
         return subject -> {
-            var key = "sluice:bench:{" + subject + "}:" + call[2];
-            return limits.call(call[1], List.of(key.getBytes(UTF_8)), args).get(0) == 1;
+            var key = "sluice:bench:{" + subject + "}:" + call[1];
+            return limits.call(call[0], List.of(key.getBytes(UTF_8)), args).get(0) == 1;
         };
     }
 }
