@@ -23,7 +23,7 @@ func (a *attack) failed(rule string, r *row, text string) {
 	}
 	where := "this process"
 	if r != nil {
-		way, where = way+": "+r.usage(), r.script.name+" on "+r.site.name
+		way, where = way+": "+r.usage, r.script.name+" on "+r.site.name
 		text = fmt.Sprintf("%v: %s", r, text)
 	}
 	a.mu.Lock()
@@ -56,15 +56,15 @@ func (s sample) heapGrew(first sample) bool { return s.heap > first.heap+first.h
 func (a *attack) measure(e *event) sample {
 	most := goroutineSlack + int(a.first.goroutines)
 	if e == nil {
-		most = len(Goroutines())
+		most = len(goroutines())
 	}
-	if stacks := MoreThan(most); stacks != nil {
+	if stacks := moreThan(most); stacks != "" {
 		a.failed("goroutines", nil, fmt.Sprintf("more than %d of them:\n%s", most, stacks))
 	}
 	var memory runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&memory)
-	now := sample{heap: int64(memory.HeapAlloc), goroutines: int64(len(Goroutines()))}
+	now := sample{heap: int64(memory.HeapAlloc), goroutines: int64(len(goroutines()))}
 	for _, s := range a.sites {
 		for _, proxy := range s.proxies {
 			now.heap -= proxy.Counts().Open * proxyBuffers

@@ -54,7 +54,8 @@ func (w *worker) hold(slot *loader.Slot, a *answer, since time.Time, end context
 	w.held.Go(func() {
 		defer end()
 		use := useOf(slot, since, time.After(held), drop)
-		if use.To = use.To.Add(-w.attack.pulse.lag(since)); !use.To.After(since) { // the context may have ended late
+		use.To = use.To.Add(-w.attack.pulse.lag(since)) // the context may have ended late
+		if use.To.Before(since) {
 			use.To = since
 		}
 		b.released(use, a.ledger, w.release(slot))

@@ -3,7 +3,6 @@
 package soak
 
 import (
-	"bytes"
 	"context"
 	"flag"
 	"fmt"
@@ -11,6 +10,7 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -108,9 +108,9 @@ func newAttack(t *testing.T) *attack {
 	if a.seed == 0 {
 		a.seed = 1 + rand.Uint64N(1_000_000)
 	}
-	a.sites = []*site{newSingle(t)}
+	a.sites = []*site{newSite(t, false)}
 	if a.full {
-		a.sites = append(a.sites, newCluster(t))
+		a.sites = append(a.sites, newSite(t, true))
 	}
 	a.pulse = newPulse(t)
 	a.closers = append(a.closers, a.pulse.well.Close)
@@ -134,12 +134,9 @@ func (a *attack) close() {
 
 // nothingIsLeft fails the attack if goroutines outlive the clients.
 func (a *attack) nothingIsLeft() {
-	for deadline := time.Now().Add(tooLong); runtime.NumGoroutine() > a.goroutines; time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			a.failed("goroutines", nil, fmt.Sprintf("%d when all clients are closed, %d at first; of the loader:\n%s",
-				runtime.NumGoroutine(), a.goroutines, bytes.Join(Goroutines(), []byte("\n\n"))))
-			return
-		}
+	if !soon(func() bool { return runtime.NumGoroutine() <= a.goroutines }) {
+		a.failed("goroutines", nil, fmt.Sprintf("%d when all clients are closed, %d at first; of the loader:\n%s",
+			runtime.NumGoroutine(), a.goroutines, strings.Join(goroutines(), "\n\n")))
 	}
 }
 
@@ -277,8 +274,8 @@ func (a *attack) quiet(t *testing.T, e *event) sample {
 // stuck ends the attack for calls that do not end.
 func (a *attack) stuck(t *testing.T) {
 	t.Helper()
-	stacks := bytes.Join(Goroutines(), []byte("\n\n"))
-	t.Errorf("seed %d: calls have not ended %v after the fault:\n%s", a.seed, tooLong, stacks)
+	t.Errorf("seed %d: calls have not ended %v after the fault:\n%s", a.seed, tooLong,
+		strings.Join(goroutines(), "\n\n"))
 	a.report()
 	t.FailNow()
 }

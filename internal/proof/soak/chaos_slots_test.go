@@ -38,7 +38,7 @@ func (r *run) useSlots(rdb redis.UniversalClient, subject string) *slotLoad {
 	slots := loader.New(rdb).Concurrency("chaos", usedSlots, usedTTL, loader.MaxWait(30*time.Second))
 	l.callers = startCrowd(slotCallers, func(ctx context.Context, _ int) { l.use(ctx, slots) })
 	r.t.Cleanup(l.callers.stop)
-	l.awaitUses(int(byExtent(10, 20)))
+	l.awaitUses(byExtent(10, 20))
 	return l
 }
 
@@ -96,26 +96,24 @@ func lostBy(o *outage, uses []Spent) (lost int) {
 // all holders have renewed, and not more than were held by writes that were lost.
 func (l *slotLoad) audit(o *outage) {
 	l.t.Helper()
-	used := func() int { return len(l.uses.Spent()) }
-	l.awaitUses(used() + 5)
+	l.awaitUses(5)
 	known := time.Now().Add(usedTTL/3 + 2*time.Second) // all holders have renewed or have lost their slots
 	redistest.Await(l.t, "all holders know", func() bool { return time.Now().After(known) })
-	l.awaitUses(used() + int(byExtent(10, 20)))
+	l.awaitUses(byExtent(10, 20))
 	l.callers.stop()
 
-	lost := lostBy(o, l.uses.Spent())
-	after, otherwise := MostAtOnce(l.uses.Spent(), Spent{From: o.until, To: known})
+	uses := l.uses.Spent()
+	lost := lostBy(o, uses)
+	after, otherwise := MostAtOnce(uses, Spent{From: o.until, To: known})
 	l.t.Logf("%d slots used, at most %d of %d at once, and %d after the failover, which lost up to %d",
-		used(), otherwise, usedSlots, after, lost)
+		len(uses), otherwise, usedSlots, after, lost)
 	if otherwise > usedSlots || after > usedSlots+lost {
 		l.t.Errorf("more than %d at once, of which the failover explains up to %d", usedSlots, lost)
 	}
 }
 
-// awaitUses waits until so many slots have been used.
-func (l *slotLoad) awaitUses(n int) {
+// awaitUses waits until so many more slots have been used.
+func (l *slotLoad) awaitUses(n int64) {
 	l.t.Helper()
-	for used := len(l.uses.Spent()); used < n; used = len(l.uses.Spent()) {
-		redistest.Await(l.t, "more slots are used", func() bool { return len(l.uses.Spent()) > used })
-	}
+	awaitMore(l.t, "slots are used", n, func() int64 { return int64(len(l.uses.Spent())) })
 }

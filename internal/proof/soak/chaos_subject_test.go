@@ -33,15 +33,7 @@ type subject struct {
 	limiter loader.Limiter
 
 	mu      sync.Mutex
-	answers []served
-}
-
-// served is a call that has ended: when it was made and answered.
-type served struct {
-	asked, came time.Time
-	permits     int64 // asked for; 0: a look
-	decided     loader.Decision
-	err         error
+	answers []answer
 }
 
 // newSubjects are n subjects, each of one script and one limit; every second of a kind shares round trips. Where the
@@ -89,9 +81,10 @@ func (s *subject) ask() error {
 	asked := time.Now()
 	h.ask(ctx, s.limits, m, answers)
 	a = answers[len(answers)-1]
+	a.asked, a.came = asked, time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.answers = append(s.answers, served{asked, time.Now(), a.permits, a.decided, a.err})
+	s.answers = append(s.answers, a)
 	return a.err
 }
 
@@ -104,10 +97,10 @@ func (s *subject) servedSince(since time.Time) bool {
 }
 
 // end is what a call ended with, in a word or two.
-func (a served) end() string {
+func (a answer) end() string {
 	switch {
 	case a.err != nil:
-		return KindOf(a.err)
+		return kindOf(a.err)
 	case a.permits == 0:
 		return "looked"
 	}

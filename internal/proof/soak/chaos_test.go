@@ -52,7 +52,7 @@ func begin(t *testing.T, name string, rdb redis.UniversalClient) *run {
 		if !rest(ctx, rand.N(2*pause)) {
 			return
 		}
-		if err := r.subjects[rand.IntN(len(r.subjects))].ask(); err != nil && KindOf(err) == Unexpected {
+		if err := r.subjects[rand.IntN(len(r.subjects))].ask(); err != nil && kindOf(err) == unexpected {
 			t.Errorf("a caller saw: %v", err)
 		}
 		r.calls.add("decisions", 1)
@@ -63,10 +63,15 @@ func begin(t *testing.T, name string, rdb redis.UniversalClient) *run {
 
 // awaitDecisions lets the run go on for so many decisions.
 func (r *run) awaitDecisions(n int64) {
-	asked := func() int64 { return r.calls.of("decisions") }
-	for until := asked() + n; asked() < until; {
-		before := asked()
-		redistest.Await(r.t, "more decisions", func() bool { return asked() > before })
+	r.t.Helper()
+	awaitMore(r.t, "decisions", n, func() int64 { return r.calls.of("decisions") })
+}
+
+// awaitMore waits until a count has grown so much. Each step of it may take half a minute.
+func awaitMore(t *testing.T, what string, by int64, count func() int64) {
+	t.Helper()
+	for n, enough := count(), count()+by; n < enough; n = count() {
+		redistest.Await(t, "more "+what, func() bool { return count() > n })
 	}
 }
 
@@ -180,21 +185,21 @@ func (r *run) audit() (sum extras, unexplained []string) {
 // what was replicated and before the kill.
 func TestUnexplainedGrant(t *testing.T) {
 	second0 := time.Now()
-	at := func(seconds float64, permits int64) served {
+	at := func(seconds float64, permits int64) answer {
 		when := second0.Add(time.Duration(seconds * float64(time.Second)))
-		return served{permits: permits, decided: loader.Decision{Granted: true, Now: when}}
+		return answer{permits: permits, decided: loader.Decision{Granted: true, Now: when}}
 	}
 	for name, test := range map[string]struct {
-		grants []served
+		grants []answer
 		lost   bool // the loss is of this subject
 		want   int
 	}{
-		"the limit":                 {[]served{at(11, 4)}, true, 0},
-		"lost, and granted again":   {[]served{at(11, 3), at(12, 1), at(20, 4)}, true, 0},
-		"one more":                  {[]served{at(11, 4), at(20, 5)}, true, 1},
-		"replicated before":         {[]served{at(10, 4), at(20, 1)}, true, 1},
-		"granted after the kill":    {[]served{at(12.1, 4), at(20, 1)}, true, 1},
-		"lost by another's subject": {[]served{at(11, 4), at(20, 1)}, false, 1},
+		"the limit":                 {[]answer{at(11, 4)}, true, 0},
+		"lost, and granted again":   {[]answer{at(11, 3), at(12, 1), at(20, 4)}, true, 0},
+		"one more":                  {[]answer{at(11, 4), at(20, 5)}, true, 1},
+		"replicated before":         {[]answer{at(10, 4), at(20, 1)}, true, 1},
+		"granted after the kill":    {[]answer{at(12.1, 4), at(20, 1)}, true, 1},
+		"lost by another's subject": {[]answer{at(11, 4), at(20, 1)}, false, 1},
 	} {
 		s := &subject{script: scripts[0], limit: subjectLimits[1], answers: test.grants}
 		o := &outage{after: at(10, 0).decided.Now, until: at(12, 0).decided.Now}

@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 	flag.Parse()
 	logging.Disable()
 	code := m.Run()
-	if stacks := LeftOver(); code == 0 && stacks != nil {
+	if stacks := moreThan(0); code == 0 && stacks != "" {
 		fmt.Printf("goroutines are left over:\n%s\n", stacks)
 		code = 1
 	}

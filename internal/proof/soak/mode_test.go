@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"slices"
 	"time"
 
 	"github.com/sluice-redis/sluice/loader"
@@ -60,16 +59,25 @@ func (s *script) charged(first, now loader.Decision) int64 {
 var (
 	thousands = loader.Limit{Permits: 10_000, Window: day}
 	millions  = loader.Limit{Permits: 1_000_000, Window: day}
-)
 
-var scripts = []*script{
-	{name: "list_log", ledger: millions, make: limiterBy((*limits).ListLog)},
-	{name: "zset_log", ledger: thousands, make: limiterBy((*limits).ZSetLog), repeats: true},
-	{name: "gcra", ledger: loader.Limit{Permits: 100, Window: day, Burst: 1_000_000}, make: limiterBy((*limits).GCRA),
-		bucket: true},
-	{name: "token_bucket", ledger: millions, make: limiterBy((*limits).TokenBucket)},
-	sliceRing,
-}
+	listLog     = &script{name: "list_log", ledger: millions, make: limiterBy((*limits).ListLog)}
+	zsetLog     = &script{name: "zset_log", ledger: thousands, make: limiterBy((*limits).ZSetLog), repeats: true}
+	tokenBucket = &script{name: "token_bucket", ledger: millions, make: limiterBy((*limits).TokenBucket)}
+
+	gcra = &script{
+		name: "gcra", ledger: loader.Limit{Permits: 100, Window: day, Burst: 1_000_000}, bucket: true,
+		make: limiterBy((*limits).GCRA),
+	}
+	sliceRing = &script{
+		name: "slice_ring", ledger: millions,
+		make: func(l *limits, name string, limit loader.Limit, opts ...loader.LimiterOption) loader.Limiter {
+			return l.SliceRing(name, []loader.Limit{limit}, opts...)
+		},
+	}
+
+	scripts   = []*script{listLog, zsetLog, gcra, tokenBucket, sliceRing}
+	returning = []*script{listLog, zsetLog, sliceRing} // take permits back
+)
 
 // makeLimiter makes a limiter of one script.
 type makeLimiter func(l *limits, name string, limit loader.Limit, opts ...loader.LimiterOption) loader.Limiter
@@ -80,13 +88,6 @@ func limiterBy[L loader.Limiter](
 	return func(l *limits, name string, limit loader.Limit, opts ...loader.LimiterOption) loader.Limiter {
 		return method(l, name, limit, opts...)
 	}
-}
-
-var sliceRing = &script{
-	name: "slice_ring", ledger: millions,
-	make: func(l *limits, name string, limit loader.Limit, opts ...loader.LimiterOption) loader.Limiter {
-		return l.SliceRing(name, []loader.Limit{limit}, opts...)
-	},
 }
 
 var budget = &script{
@@ -107,31 +108,13 @@ func (r reserver) AllowN(ctx context.Context, subject string, n int64) (loader.D
 	return r.budget.Reserve(ctx, subject, rand.Text(), n)
 }
 
-// unwrapped is a limiter as a Batch takes it: of a reserver its SliceRing.
-func unwrapped(limiter loader.Limiter) loader.Limiter {
-	if r, ok := limiter.(reserver); ok {
-		return r.SliceRing
-	}
-	return limiter
-}
-
-// named are the scripts of these names.
-func named(names ...string) (found []*script) {
-	for _, s := range scripts {
-		if slices.Contains(names, s.name) {
-			found = append(found, s)
-		}
-	}
-	return found
-}
-
 // mode is one way to use limiters.
 type mode struct {
 	name    string
 	scripts []*script
 	options []loader.Option
 	limiter []loader.LimiterOption
-	kind    int // of client; anyKind: they take turns
+	kind    int // of client, from 1; 0: they take turns
 	how     how
 
 	bound    time.Duration // of a call without a deadline
@@ -164,8 +147,6 @@ func (m *mode) returns() bool { return m.how == inAll || m.how == waiting }
 // manyKeys is more than the loader sends one by one.
 const manyKeys = 5
 
-const anyKind = -1
-
 // The bounds of calls that have neither a deadline nor a Timeout.
 const (
 	defaultBound = time.Second
@@ -173,36 +154,33 @@ const (
 )
 
 var modes = []*mode{
-	{name: "plain", scripts: scripts, kind: anyKind, bound: defaultBound, observed: true},
+	{name: "plain", scripts: scripts, bound: defaultBound, observed: true},
 	{
-		name: "Timeout 200ms", scripts: scripts, kind: 2, bound: 200 * time.Millisecond,
+		name: "Timeout 200ms", scripts: scripts, kind: 3, bound: 200 * time.Millisecond,
 		options: []loader.Option{loader.Timeout(200 * time.Millisecond)},
 	},
 	{
-		name: "FailOpen", scripts: scripts, kind: anyKind, bound: policyBound,
+		name: "FailOpen", scripts: scripts, bound: policyBound,
 		limiter: []loader.LimiterOption{loader.FailOpen()},
 	},
 	{
-		name: "FailLocal", scripts: scripts, kind: anyKind, bound: policyBound,
+		name: "FailLocal", scripts: scripts, bound: policyBound,
 		limiter: []loader.LimiterOption{loader.FailLocal(0.5)},
 	},
 	{
-		name: breakerMode, scripts: scripts, kind: anyKind, bound: 300 * time.Millisecond, observed: true,
+		name: breakerMode, scripts: scripts, bound: 300 * time.Millisecond, observed: true,
 		options: []loader.Option{loader.Breaker(5, 200*time.Millisecond), loader.Timeout(300 * time.Millisecond)},
 		limiter: []loader.LimiterOption{loader.RememberDenials(1000)},
 	},
-	{name: "Batch", scripts: scripts, kind: anyKind, bound: defaultBound, how: inBatch, observed: true},
-	{name: "Wait", scripts: scripts, kind: anyKind, how: waiting, observed: true},
-	{name: "Reserve", scripts: []*script{budget}, kind: anyKind, bound: defaultBound, observed: true},
-	{name: "Many", scripts: named("gcra", "list_log"), kind: anyKind, bound: defaultBound, how: inMany, observed: true},
-	{name: "All", scripts: returning, kind: anyKind, bound: defaultBound, how: inAll, observed: true},
-	{name: "GiveBack", scripts: returning, kind: anyKind, bound: 2 * defaultBound, how: givingBack, observed: true},
-	{name: "TryAcquire", scripts: []*script{slots}, kind: anyKind, bound: defaultBound, observed: true},
-	{name: "Acquire", scripts: []*script{slots}, kind: anyKind, how: waiting, observed: true},
+	{name: "Batch", scripts: scripts, bound: defaultBound, how: inBatch, observed: true},
+	{name: "Wait", scripts: scripts, how: waiting, observed: true},
+	{name: "Reserve", scripts: []*script{budget}, bound: defaultBound, observed: true},
+	{name: "Many", scripts: []*script{gcra, listLog}, bound: defaultBound, how: inMany, observed: true},
+	{name: "All", scripts: returning, bound: defaultBound, how: inAll, observed: true},
+	{name: "GiveBack", scripts: returning, bound: 2 * defaultBound, how: givingBack, observed: true},
+	{name: "TryAcquire", scripts: []*script{slots}, bound: defaultBound, observed: true},
+	{name: "Acquire", scripts: []*script{slots}, how: waiting, observed: true},
 }
-
-// returning are the scripts that take permits back.
-var returning = named("list_log", "zset_log", "slice_ring")
 
 // patience is how long a caller waits for an answer.
 func (m *mode) patience() time.Duration {

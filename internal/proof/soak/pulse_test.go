@@ -19,7 +19,8 @@ type pulse struct {
 	well *redis.Client // of the server to which nothing happens
 
 	mu      sync.Mutex
-	beats   []beat // the newest last
+	beats   [beatsKept]beat // the last ones
+	ended   int             // how many there were
 	pending [hearts]time.Time
 	worst   time.Duration
 }
@@ -66,24 +67,25 @@ func (p *pulse) end(b beat) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.worst = max(p.worst, b.lag)
-	if len(p.beats) == beatsKept {
-		p.beats = append(p.beats[:0], p.beats[beatsKept/2:]...)
-	}
-	p.beats = append(p.beats, b)
+	p.beats[p.ended%beatsKept] = b
+	p.ended++
 }
 
 // lag returns the worst delay since a time.
-func (p *pulse) lag(since time.Time) time.Duration {
+func (p *pulse) lag(since time.Time) (worst time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	worst := time.Duration(0)
 	for _, due := range p.pending {
 		if !due.IsZero() {
 			worst = max(worst, time.Since(due))
 		}
 	}
-	for i := len(p.beats) - 1; i >= 0 && !p.beats[i].due.Add(p.beats[i].lag).Before(since); i-- {
-		worst = max(worst, p.beats[i].lag)
+	for i := p.ended - 1; i >= max(0, p.ended-beatsKept); i-- {
+		b := p.beats[i%beatsKept]
+		if b.due.Add(b.lag).Before(since) {
+			break
+		}
+		worst = max(worst, b.lag)
 	}
 	return worst
 }
@@ -113,10 +115,10 @@ func TestPulse(t *testing.T) {
 	if p.begin(hearts-1, now.Add(-time.Minute)); p.lag(now) < time.Minute {
 		t.Errorf("one that does not come: %v", p.lag(now))
 	}
-	for range 2 * beatsKept {
-		p.end(beat{now, time.Second})
+	for range beatsKept + 1 {
+		p.end(beat{now, 2 * time.Minute})
 	}
-	if len(p.beats) > beatsKept {
-		t.Errorf("%d are kept", len(p.beats))
+	if got := p.lag(now.Add(-5 * time.Second)); got != 2*time.Minute {
+		t.Errorf("after more than are kept: %v", got)
 	}
 }

@@ -38,7 +38,7 @@ var errNotReturned = errors.New("permits of a grant were not given back")
 func askAll(ctx context.Context, l *limits, answers []answer) {
 	all := l.All()
 	for _, a := range answers {
-		all.AllowN(unwrapped(a.limiter).(loader.Returner), a.subject, a.permits)
+		all.AllowN(a.limiter.(loader.Returner), a.subject, a.permits)
 	}
 	d, err := all.Do(ctx)
 	for i := range answers {

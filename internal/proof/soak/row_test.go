@@ -21,7 +21,7 @@ type row struct {
 	site   *site
 	script *script
 	mode   *mode
-	shared bool
+	usage  string // the mode's name, and whether round trips are shared
 	client clientKind
 
 	limits *limits
@@ -76,31 +76,23 @@ func (r *row) String() string {
 }
 
 // kind is the row without its site.
-func (r *row) kind() string { return r.script.name + ", " + r.usage() }
-
-// usage is the mode of the row, and whether round trips are shared.
-func (r *row) usage() string {
-	if r.shared {
-		return r.mode.name + ", shared"
-	}
-	return r.mode.name
-}
+func (r *row) kind() string { return r.script.name + ", " + r.usage }
 
 // newRows makes all rows of a site, with a client for each mode, shared and not. The kinds of the clients take turns,
 // beginning with one that the seed decides.
 func newRows(a *attack, s *site, turn int) (rows []*row) {
 	for _, m := range modes {
-		for _, shared := range []bool{false, true} {
+		for _, sharing := range []string{"", ", shared"} {
 			kind := clientKinds[turn%len(clientKinds)]
-			if m.kind != anyKind {
-				kind = clientKinds[m.kind]
+			if m.kind > 0 {
+				kind = clientKinds[m.kind-1]
 			}
 			turn++
 			var made []*row
-			for _, s1 := range m.scripts {
-				made = append(made, &row{site: s, script: s1, mode: m, shared: shared, client: kind})
+			for _, limiter := range m.scripts {
+				made = append(made, &row{site: s, script: limiter, mode: m, usage: m.name + sharing, client: kind})
 			}
-			equip(a, s.client(kind), made)
+			equip(a, s.client(kind), sharing != "", made)
 			rows = append(rows, made...)
 		}
 		turn++
@@ -109,12 +101,12 @@ func newRows(a *attack, s *site, turn int) (rows []*row) {
 }
 
 // equip makes the limiters of rows that share a client.
-func equip(a *attack, rdb redis.UniversalClient, rows []*row) {
+func equip(a *attack, rdb redis.UniversalClient, shared bool, rows []*row) {
 	a.closers = append(a.closers, rdb.Close)
 	all, m := hooks{a, rows}, rows[0].mode
 	rdb.AddHook(all)
 	options := slices.Clone(m.options)
-	if !rows[0].shared {
+	if !shared {
 		options = append(options, loader.WithoutSharing())
 	}
 	if m.observed {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,67 +20,51 @@ import (
 // subjectsAServer is how many subjects are known whose keys are on a server.
 const subjectsAServer = 200
 
-// durable has a server keep across a kill what it has answered: it writes that to its file before it answers. To have
-// the disk sync it would be of use only where the machine fails, and would make every call as slow as the disk.
-var durable = []string{"--appendonly", "yes", "--appendfsync", "no"}
-
 // site is one deployment, each of its servers behind a proxy.
 type site struct {
 	name     string
 	servers  []*redistest.Server
 	proxies  []*redistest.Proxy
 	admins   []*redis.Client
-	honest   *limits    // past the proxies
+	honest   *limits    // past the proxies, which are not what is attacked
 	subjects [][]string // of each server
 	cluster  bool
 	clock    *redistest.Clock // of a single server
 }
 
-// patient is for calls past the proxies, which are not what is attacked.
-var patient = loader.Timeout(30 * time.Second)
-
-func newSingle(t *testing.T) *site {
-	server, clock := redistest.StartWithClock(t, redistest.Servers(t)[0], durable...)
-	s := &site{name: "single", servers: []*redistest.Server{server}, honest: loader.New(server.Client(t), patient)}
-	s.clock = clock
-	return s.complete(t)
-}
-
-func newCluster(t *testing.T) *site {
-	s := &site{name: "cluster", servers: redistest.StartCluster(t, 3, 0, durable...), cluster: true}
-	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: s.addrs(), DisableIdentity: true})
-	t.Cleanup(func() { _ = rdb.Close() })
-	s.honest = loader.New(rdb, patient)
-	return s.complete(t)
-}
-
-// complete puts a proxy in front of each server and finds the subjects of each.
-func (s *site) complete(t *testing.T) *site {
+// newSite starts one server or a cluster of three masters, puts a proxy in front of each server and finds the subjects
+// of each. The servers keep across a kill what they have answered: they write that to a file before they answer. To have
+// the disk sync it would be of use only where the machine fails, and would make every call as slow as the disk.
+func newSite(t *testing.T, cluster bool) *site {
 	t.Helper()
+	durable := []string{"--appendonly", "yes", "--appendfsync", "no"}
+	s := &site{name: "cluster", cluster: cluster}
+	if cluster {
+		s.servers = redistest.StartCluster(t, 3, 0, durable...)
+	} else {
+		server, clock := redistest.StartWithClock(t, redistest.Servers(t)[0], durable...)
+		s.name, s.servers, s.clock = "single", []*redistest.Server{server}, clock
+	}
 	for _, server := range s.servers {
 		s.proxies = append(s.proxies, redistest.StartProxy(t, server.Addr))
 		s.admins = append(s.admins, server.Client(t))
 	}
+	rdb := redis.NewUniversalClient(&redis.UniversalOptions{
+		Addrs: s.addrs(), IsClusterMode: cluster, DisableIdentity: true,
+	})
+	t.Cleanup(func() { _ = rdb.Close() })
+	s.honest = loader.New(rdb, loader.Timeout(30*time.Second))
 	s.subjects = make([][]string, len(s.servers))
-	for i := 0; s.lacksSubjects(); i++ {
-		subject := fmt.Sprint("s", i)
-		server := 0
-		if s.cluster {
+	lacks := func(subjects []string) bool { return len(subjects) < subjectsAServer }
+	for i := 0; slices.ContainsFunc(s.subjects, lacks); i++ {
+		subject, server := fmt.Sprint("s", i), 0
+		if cluster {
 			slot := s.admins[0].ClusterKeySlot(context.Background(), subject).Val()
 			server = int(slot) * len(s.servers) / redistest.Slots
 		}
 		s.subjects[server] = append(s.subjects[server], subject)
 	}
 	return s
-}
-
-func (s *site) lacksSubjects() bool {
-	for _, of := range s.subjects {
-		if len(of) < subjectsAServer {
-			return true
-		}
-	}
-	return false
 }
 
 func (s *site) addrs() (addrs []string) {

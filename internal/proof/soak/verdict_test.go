@@ -120,7 +120,7 @@ func (c *called) judgeError(a *answer) {
 		return
 	}
 	_, denied := errors.AsType[*loader.WaitError](a.err)
-	switch kind := KindOf(a.err); {
+	switch kind := kindOf(a.err); {
 	case c.slotTooLate(a):
 		return
 	case c.panicked != nil:
@@ -129,10 +129,10 @@ func (c *called) judgeError(a *answer) {
 		return
 	case errors.Is(a.err, context.Canceled) && c.cancel >= 0:
 		return
-	case kind == Unexpected:
+	case kind == unexpected:
 		c.fail("error", a.err.Error())
 	}
-	if c.mode.how == waiting && KindOf(a.err) != "OOM" { // it was answered
+	if c.mode.how == waiting && kindOf(a.err) != "OOM" { // it was answered
 		c.judgeWait(a)
 	}
 	bound, since := min(c.bound(c.question), c.mode.patience()), c.begun.Add(-backWithin)

@@ -114,6 +114,8 @@ type answer struct {
 	slot    *loader.Slot
 	err     error
 	unsure  bool // whether all was given back that was to be
+
+	asked, came time.Time // of the callers of a run
 }
 
 // call makes a call, judges it and returns it.
@@ -217,9 +219,9 @@ func askTogether(ctx context.Context, l *limits, answers []answer) {
 	batch := l.Batch()
 	for _, a := range answers {
 		if a.permits == 0 {
-			batch.Peek(unwrapped(a.limiter), a.subject)
+			batch.Peek(a.limiter, a.subject)
 		} else {
-			batch.AllowN(unwrapped(a.limiter), a.subject, a.permits)
+			batch.AllowN(a.limiter, a.subject, a.permits)
 		}
 	}
 	results, _ := batch.Do(ctx) // each result has its error
