@@ -50,35 +50,27 @@ func (a app) tryCaller(ctx context.Context, args []string) error {
 		return err
 	}
 	o.Stderr = a.stderr
-	table := tryTable{screen: newScreen(a.stdout)}
-	err = trycaller.Run(ctx, o, table.add)
+	out := newScreen(a.stdout)
+	var failed []trycaller.Row
+	err = trycaller.Run(ctx, o, func(rows ...trycaller.Row) {
+		verdict, seen := out.paint(green, "ok  "), ""
+		for _, row := range rows {
+			if row.Cure != "" {
+				verdict = out.paint(red, "FAIL")
+				failed = append(failed, row)
+			}
+			seen += fmt.Sprintf("%-24s  ", row.Property+": "+row.Seen)
+		}
+		out.printf("%s  %-38s  %s\n", verdict, rows[0].Tried, strings.TrimSpace(seen))
+	})
 	if o.Redis != "" {
-		table.printf("left out with --redis: restarts, SCRIPT FLUSH, vectors, whether the ACL line is enough\n")
+		out.printf("left out with --redis: restarts, SCRIPT FLUSH, vectors, whether the ACL line is enough\n")
 	}
-	for _, row := range table.failed {
-		table.printf("\nFAIL %s, %s: %s\ncure: %s\n", row.Property, row.Tried, row.Seen, row.Cure)
+	for _, row := range failed {
+		out.printf("\nFAIL %s, %s: %s\ncure: %s\n", row.Property, row.Tried, row.Seen, row.Cure)
 	}
-	if err == nil && len(table.failed) > 0 {
+	if err == nil && len(failed) > 0 {
 		err = errReported
 	}
 	return err
-}
-
-// tryTable prints what was tried.
-type tryTable struct {
-	screen
-	failed []trycaller.Row
-}
-
-// add prints rows about one thing as one line.
-func (t *tryTable) add(rows ...trycaller.Row) {
-	verdict, as, seen := "ok", green, ""
-	for _, row := range rows {
-		if row.Cure != "" {
-			verdict, as = "FAIL", red
-			t.failed = append(t.failed, row)
-		}
-		seen += fmt.Sprintf("%-24s  ", row.Property+": "+row.Seen)
-	}
-	t.printf("%s  %-38s  %s\n", t.paint(as, fmt.Sprintf("%-4s", verdict)), rows[0].Tried, strings.TrimSpace(seen))
 }

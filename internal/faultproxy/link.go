@@ -198,9 +198,6 @@ func (p *Proxy) drop(l *link, data []byte) {
 func (p *Proxy) pass(l *link, to direction, next *parcel) verdict {
 	v := verdict{pass: next.data, last: next.end}
 	if to == toServer {
-		if p.requests != nil {
-			p.requests[l.number] = append(p.requests[l.number], next.data...)
-		}
 		return p.passCall(l, v)
 	}
 	if l.lost == p.fault {

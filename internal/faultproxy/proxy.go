@@ -28,7 +28,6 @@ type Proxy struct {
 	fault    *fault
 	links    map[*link]struct{}
 	counts   Counts
-	requests map[int64][]byte // by the number of the connection; nil: not recorded
 	closed   bool
 }
 
@@ -115,24 +114,6 @@ func (p *Proxy) LoseReplies() { p.inject(&fault{calls: replyIsLost}) }
 // RefuseCalls answers calls of scripts with an error reply, such as "OOM command not allowed".
 func (p *Proxy) RefuseCalls(text string) {
 	p.inject(&fault{calls: callIsRefused, answer: []byte("-" + text + "\r\n")})
-}
-
-// Record begins to record what is sent to the server.
-func (p *Proxy) Record() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.requests = map[int64][]byte{}
-}
-
-// Recorded returns what each connection has sent since Record, and ends the recording.
-func (p *Proxy) Recorded() (requests []string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, sent := range p.requests {
-		requests = append(requests, string(sent))
-	}
-	p.requests = nil
-	return requests
 }
 
 // Refuse closes the port, so new connections are refused. Open connections work: Disconnect ends them.

@@ -6,7 +6,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"slices"
 	"sync"
 	"syscall"
 	"testing"
@@ -297,7 +296,6 @@ func TestProxyCalls(t *testing.T) {
 		{func(p *Proxy) { p.RefuseCalls("OOM full") }, false, "-OOM full\r"},
 	} {
 		p := echo(t)
-		p.Record()
 		test.set(p)
 		c := call(t, p)
 		c.works("PING")
@@ -306,10 +304,6 @@ func TestProxyCalls(t *testing.T) {
 			c.ends(test.hears)
 		} else {
 			c.hears(test.hears)
-		}
-		sent := p.Recorded()
-		if want := "PING\n*3\r\n$7\r\nEvalSha\r\n"; !slices.Equal(sent, []string{want}) {
-			t.Errorf("recorded %q, want %q", sent, want)
 		}
 		p.Pass()
 		call(t, p).works("$7\r\nEVALSHA\r"[4:])

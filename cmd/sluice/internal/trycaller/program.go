@@ -3,6 +3,7 @@ package trycaller
 import (
 	"bufio"
 	"context"
+	"crypto/sha1"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -27,12 +28,33 @@ type request struct {
 	Args   []string `json:"args"`
 }
 
-func hexes(words []string) []string {
-	texts := make([]string, len(words))
-	for i, word := range words {
-		texts[i] = hex.EncodeToString([]byte(word))
+// sum is the name that Redis gives the script in a file.
+func sum(path string) string {
+	source, _ := os.ReadFile(path) // without the file COMMAND has nothing to load, and says so
+	hash := sha1.Sum(source)
+	return hex.EncodeToString(hash[:])
+}
+
+// each makes something of each word.
+func each[T any](words []string, make func(string) T) []T {
+	all := []T{}
+	for _, word := range words {
+		all = append(all, make(word))
 	}
-	return texts
+	return all
+}
+
+func hexOf(word string) string { return hex.EncodeToString([]byte(word)) }
+
+func anyOf(word string) any { return word }
+
+// bytesOf has a byte for each character.
+func bytesOf(text string) string {
+	var word []byte
+	for _, r := range text {
+		word = append(word, byte(r))
+	}
+	return string(word)
 }
 
 // integer is a JSON number without a fraction, or the same in a string.
@@ -83,14 +105,11 @@ func (a answer) String() string {
 		return a.wrong
 	case a.Reply == nil:
 		return a.Kind + ": " + a.Error
-	case a.isMisread():
-		return fmt.Sprintf("reply %v is read as granted %v", a.Reply, *a.Granted)
+	case a.Granted != nil && *a.Granted != (a.Kind == granted):
+		return fmt.Sprintf("granted %v is read in the reply %v", *a.Granted, a.Reply)
 	}
 	return fmt.Sprint("reply ", a.Reply)
 }
-
-// isMisread reports whether COMMAND says granted where the reply denies, or the other way round.
-func (a answer) isMisread() bool { return a.Granted != nil && *a.Granted != (a.Kind == granted) }
 
 // readAnswer reads a line of COMMAND.
 func readAnswer(line []byte) (a answer) {
@@ -124,15 +143,9 @@ func start(ctx context.Context, command, environment []string, stderr io.Writer)
 	cmd.Env, cmd.Stderr = append(os.Environ(), environment...), stderr
 	cmd.WaitDelay = time.Second
 	groupOf(cmd)
-	input, err := cmd.StdinPipe()
-	if err != nil {
-		return nil, err
-	}
-	output, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := cmd.Start(); err != nil {
+	input, noInput := cmd.StdinPipe()
+	output, noOutput := cmd.StdoutPipe()
+	if err := errors.Join(noInput, noOutput, cmd.Start()); err != nil {
 		return nil, err
 	}
 	p := &program{cmd: cmd, input: input, ended: make(chan struct{}), waiting: map[int]chan<- answer{}}
@@ -145,7 +158,15 @@ func (p *program) read(output io.Reader) {
 	lines := bufio.NewScanner(output)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
-		p.take(lines.Bytes())
+		a := readAnswer(lines.Bytes())
+		p.mu.Lock()
+		if to := p.waiting[a.ID]; to != nil {
+			delete(p.waiting, a.ID)
+			to <- a
+		} else {
+			p.last = fmt.Sprintf("COMMAND printed %.200q", lines.Bytes())
+		}
+		p.mu.Unlock()
 	}
 	_, _ = io.Copy(io.Discard, output)
 	err := p.cmd.Wait()
@@ -157,18 +178,6 @@ func (p *program) read(output io.Reader) {
 	}
 	p.waiting = nil
 	close(p.ended)
-}
-
-func (p *program) take(line []byte) {
-	a := readAnswer(line)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if to := p.waiting[a.ID]; to != nil {
-		delete(p.waiting, a.ID)
-		to <- a
-		return
-	}
-	p.last = fmt.Sprintf("COMMAND printed %.200q", line)
 }
 
 // ask writes a call and returns its answer, or at the deadline why there is none.

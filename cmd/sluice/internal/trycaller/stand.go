@@ -29,10 +29,11 @@ type node struct {
 // stand is what COMMAND is tried on.
 type stand struct {
 	dir         string
+	scripts     string // their folder
 	nodes       []*node
-	environment []string
-	prefix      string // of keys: no other trial on the same server has it
-	failed      error  // of a proxy
+	environment []string // of COMMAND, beside the folder of scripts
+	prefix      string   // of keys: no other trial on the same server has it
+	failed      error    // of a proxy
 }
 
 func newStand(o Options) (s *stand, err error) {
@@ -40,29 +41,27 @@ func newStand(o Options) (s *stand, err error) {
 	if s.dir, err = os.MkdirTemp("", "sluice-try-"); err != nil {
 		return s, err
 	}
-	at := "SLUICE_REDIS"
-	var addr string
+	s.scripts = filepath.Join(s.dir, "scripts")
+	at, start := "SLUICE_REDIS=", s.startServer
 	switch {
 	case o.Redis != "":
-		addr, err = s.useServer(o.Redis)
+		start = func(string) (string, error) { return s.useServer(o.Redis) }
 	case o.Cluster:
-		at = "SLUICE_CLUSTER"
-		addr, err = s.startCluster(o.Binary)
-	default:
-		addr, err = s.startServer(o.Binary)
+		at, start = "SLUICE_CLUSTER=", s.startCluster
 	}
-	s.environment = []string{at + "=" + addr, "SLUICE_SCRIPTS=" + filepath.Join(s.dir, "scripts")}
-	return s, errors.Join(err, s.writeScripts(filepath.Join(s.dir, "scripts")))
+	addr, err := start(o.Binary)
+	s.environment = []string{at + addr}
+	return s, errors.Join(err, s.writeScripts())
 }
 
 // writeScripts writes the scripts into a folder, as COMMAND finds them.
-func (s *stand) writeScripts(folder string) error {
-	err, sums := os.Mkdir(folder, 0o755), ""
+func (s *stand) writeScripts() error {
+	err, sums := os.Mkdir(s.scripts, 0o755), ""
 	for _, script := range sluice.All() {
 		sums += script.SHA1 + "  " + script.File + "\n"
-		err = errors.Join(err, os.WriteFile(filepath.Join(folder, script.File), []byte(script.Source), 0o644))
+		err = errors.Join(err, os.WriteFile(filepath.Join(s.scripts, script.File), []byte(script.Source), 0o644))
 	}
-	return errors.Join(err, os.WriteFile(filepath.Join(folder, "SHA1SUMS"), []byte(sums), 0o644))
+	return errors.Join(err, os.WriteFile(filepath.Join(s.scripts, "SHA1SUMS"), []byte(sums), 0o644))
 }
 
 func (s *stand) useServer(text string) (string, error) {
@@ -132,6 +131,24 @@ func (s *stand) proxies(do func(*faultproxy.Proxy)) {
 	}
 }
 
+// accepted is how many connections the proxies have accepted.
+func (s *stand) accepted() (count int64) {
+	s.proxies(func(p *proxy) { count += p.Counts().Accepted })
+	return count
+}
+
+// pass ends what the proxies do.
+func (s *stand) pass() error {
+	s.proxies((*proxy).Pass)
+	return nil
+}
+
+// flushScripts is a fault that needs no end.
+func (t *trial) flushScripts() (end func() error, err error) {
+	t.each(t.ctx, "SCRIPT", "FLUSH")
+	return t.pass, nil
+}
+
 // alive returns the nodes that answer.
 func (s *stand) alive() []*node {
 	return slices.DeleteFunc(slices.Clone(s.nodes), func(n *node) bool { return n.server != nil && !n.server.Answers() })
@@ -177,22 +194,19 @@ func (s *stand) moveSlot(ctx context.Context, key string) (end func() error, err
 	}
 	from, to, third := masters[i], masters[(i+1)%3], masters[(i+2)%3]
 	slot := from.rdb.ClusterKeySlot(ctx, key).Val()
-	set := func(n *node, words ...any) {
-		err = errors.Join(err, n.rdb.Do(ctx, append([]any{"CLUSTER", "SETSLOT", slot}, words...)...).Err())
+	set := func(n *node, state string, other *node) {
+		id := other.rdb.ClusterMyID(ctx).Val()
+		err = errors.Join(err, n.rdb.Do(ctx, "CLUSTER", "SETSLOT", slot, state, id).Err())
 	}
-	set(to, "IMPORTING", from.rdb.ClusterMyID(ctx).Val())
-	set(from, "MIGRATING", to.rdb.ClusterMyID(ctx).Val())
+	set(to, "IMPORTING", from)
+	set(from, "MIGRATING", to)
 	return func() error {
 		host, port, _ := net.SplitHostPort(to.server.Addr)
-		words := []any{"MIGRATE", host, port, "", 0, 5000, "KEYS"}
 		for _, key := range from.rdb.ClusterGetKeysInSlot(ctx, int(slot), 1000).Val() {
-			words = append(words, key)
-		}
-		if len(words) > 7 {
-			err = errors.Join(err, from.rdb.Do(ctx, words...).Err())
+			err = errors.Join(err, from.rdb.Migrate(ctx, host, port, key, 0, 5*time.Second).Err())
 		}
 		for _, n := range []*node{to, from, third} {
-			set(n, "NODE", to.rdb.ClusterMyID(ctx).Val())
+			set(n, "NODE", to)
 		}
 		return err
 	}, err

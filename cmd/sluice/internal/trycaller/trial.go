@@ -1,7 +1,7 @@
 // Package trycaller runs a program that calls the scripts, makes its transport fail, and counts on the server what ran.
 //
-// A trial has a stand (a server or cluster behind proxies) and a table of what is tried there: reads.go has what is
-// tried while all is well, faults.go has the faults. The programs of COMMAND are started anew for each fault.
+// table.go has the rows: what is tried, and what is counted. A trial has a stand: a server or a cluster behind proxies.
+// COMMAND is started anew after a row that fails.
 package trycaller
 
 import (
@@ -13,8 +13,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/sluice-redis/sluice"
 )
 
 // Options are the flags of sluice try-caller.
@@ -59,33 +57,11 @@ type trial struct {
 	Options
 	*stand
 	ctx      context.Context
-	report   func(...Row)  // of one thing
+	report   func(...Row)
 	startup  time.Duration // from a start of COMMAND to its first reply
+	patience time.Duration // for an answer
 	last     int           // id of a request
 	programs []*program
-}
-
-// item is a line of the table: what is tried, and how.
-type item struct {
-	tried string
-	try   func() error // reports rows of that name
-}
-
-// items is the table.
-func (t *trial) items() (items []item) {
-	for _, r := range readings() {
-		if r.answered == "" || !t.Cluster { // clients of a cluster follow some error replies
-			items = append(items, item{r.tried, func() error { return t.read(r) }})
-		}
-	}
-	if t.Vectors != "" && !t.Cluster {
-		items = append(items, item{"vectors and calls.json", t.playVectors})
-	}
-	items = append(items, item{theCommands, t.asks})
-	for _, f := range t.faults() {
-		items = append(items, item{f.tried, func() error { return t.meet(f) }})
-	}
-	return items
 }
 
 // Run tries a caller, and reports at once all rows about one thing. An error means that it could not be tried.
@@ -95,18 +71,23 @@ func Run(ctx context.Context, o Options, report func(...Row)) error {
 	if err != nil {
 		return err
 	}
-	t := &trial{Options: o, stand: s, ctx: ctx, report: report}
+	t := &trial{Options: o, stand: s, ctx: ctx, patience: startsIn}
 	defer t.stop()
+	t.report = func(rows ...Row) {
+		if report(rows...); slices.ContainsFunc(rows, func(row Row) bool { return row.Cure != "" }) {
+			t.stop()
+		}
+	}
 	var names []string
 	tried := 0
 	for _, item := range t.items() {
-		names = append(names, item.tried)
-		if !strings.Contains(item.tried, o.Only) {
+		names = append(names, item.name)
+		if !strings.Contains(item.name, o.Only) {
 			continue
 		}
 		tried++
-		if err := item.try(); err != nil {
-			return fmt.Errorf("%s: %w", item.tried, err)
+		if err := item.try(t); err != nil {
+			return fmt.Errorf("%s: %w", item.name, err)
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -118,15 +99,11 @@ func Run(ctx context.Context, o Options, report func(...Row)) error {
 	return s.failed
 }
 
-// start starts COMMAND anew, 40 times if it takes one call at a time. variables are more of its environment.
-func (t *trial) start(variables ...string) error {
+// start starts COMMAND anew, so many times.
+func (t *trial) start(count int) error {
 	t.stop()
-	count := 1
-	if t.Processes {
-		count = atOnce
-	}
 	for range count {
-		p, err := start(t.ctx, t.Command, slices.Concat(t.environment, variables), t.Stderr)
+		p, err := start(t.ctx, t.Command, append(t.environment, "SLUICE_SCRIPTS="+t.scripts), t.Stderr)
 		if err != nil {
 			return err
 		}
@@ -135,17 +112,35 @@ func (t *trial) start(variables ...string) error {
 	return nil
 }
 
-// startWell starts COMMAND while all is well, and wants a grant of each program.
-func (t *trial) startWell() error {
-	if err := t.start(); err != nil {
+// startWell starts COMMAND while all is well, if it does not run, and wants a grant of each program. One that takes one
+// call at a time needs 40 programs for 40 at once.
+func (t *trial) startWell(calls int) error {
+	if !t.Processes {
+		calls = 1
+	}
+	if len(t.programs) >= calls {
+		return nil
+	}
+	if err := t.start(calls); err != nil {
 		return err
 	}
-	took, failed := t.untilGranted(len(t.programs), startsIn)
+	t.patience = startsIn
+	took, failed := t.untilGranted(calls, startsIn)
 	if failed != nil {
 		return fmt.Errorf("COMMAND does not call list_log on a server that is well: %v", failed)
 	}
 	t.startup = max(t.startup, took)
+	t.patience = 3*t.Within + 2*t.startup // of one that is started anew
 	return nil
+}
+
+// awaitConnections says how long COMMAND, which is started now, needs until its programs connect.
+func (t *trial) awaitConnections(wanted int64, took chan<- time.Duration) {
+	began := time.Now()
+	for t.accepted() < wanted && time.Since(began) < startsIn {
+		time.Sleep(5 * time.Millisecond)
+	}
+	took <- time.Since(began)
 }
 
 // untilGranted makes calls at once until all are granted, and says for how long. Or else it says which was not.
@@ -173,23 +168,15 @@ func (t *trial) stop() {
 	t.programs = nil
 }
 
-// request is a call of a script.
-func (t *trial) request(script sluice.Script, keys []string, args ...string) request {
+// request is a call of a script in the folder of scripts.
+func (t *trial) request(name string, keys []string, args ...string) request {
 	t.last++
-	file := filepath.Join(t.dir, "scripts", script.File)
-	return request{t.last, strings.TrimSuffix(script.File, ".lua"), script.SHA1, file, hexes(keys), hexes(args)}
+	path := filepath.Join(t.scripts, name+".lua")
+	return request{t.last, name, sum(path), path, each(keys, hexOf), each(args, hexOf)}
 }
 
 // ask makes a call with the first program.
-func (t *trial) ask(r request) answer { return t.programs[0].ask(r, t.patience()) }
-
-// patience is how long the trial waits for an answer.
-func (t *trial) patience() time.Duration {
-	if t.startup == 0 {
-		return startsIn
-	}
-	return 3*t.Within + 2*t.startup // of one that is started anew
-}
+func (t *trial) ask(r request) answer { return t.programs[0].ask(r, t.patience) }
 
 // calls makes calls at once, each of which is to charge a permit to a key of its own. The keys are of one subject, and
 // so of one slot, if it is not "".
@@ -200,10 +187,10 @@ func (t *trial) calls(count int, limiter string, subject ...string) (answers []a
 		of := append(subject, fmt.Sprint("s", t.last+1))[0]
 		key := fmt.Sprintf("%s/%s-%d:{%s}:ll1", t.prefix, limiter, t.last+1, of)
 		limit := 1000 + 100*((t.last+1)%9000) // of its own, so that the reply to another call is known
-		r := t.request(sluice.ListLogV1(), []string{key}, fmt.Sprint(limit), "3600000000", "1", "0")
+		r := t.request("list_log_v1", []string{key}, fmt.Sprint(limit), "3600000000", "1", "0")
 		keys = append(keys, key)
 		work.Go(func() {
-			a := t.programs[i%len(t.programs)].ask(r, t.patience())
+			a := t.programs[i%len(t.programs)].ask(r, t.patience)
 			if a.Reply != nil && !a.isOf(int64(limit)) {
 				a.wrong = fmt.Sprintf("%v to the first call of %d permits", a, limit)
 			}

@@ -2,8 +2,6 @@ package trycaller
 
 import (
 	"cmp"
-	"crypto/sha1"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -12,11 +10,8 @@ import (
 	"strings"
 )
 
-type vectorFile struct {
-	Script    string
-	Timelines []timeline
-	Vectors   []step // of calls.json: each is a timeline
-}
+// theVectors is a row.
+const theVectors = "vectors and calls.json"
 
 type timeline struct {
 	Name  string
@@ -36,41 +31,31 @@ func (t *trial) playVectors() error {
 	if err != nil {
 		return err
 	}
-	files, _ := filepath.Glob(filepath.Join(folder, "*.json"))
-	if len(files) == 0 {
-		return fmt.Errorf("--vectors: no *.json in %s", folder)
+	var files []string // calls.json is elsewhere in a release than in the repository
+	for _, pattern := range []string{"*.json", "../scripts/calls.json", "../../scripts/calls.json"} {
+		found, _ := filepath.Glob(filepath.Join(folder, pattern))
+		files = append(files, found...)
 	}
-	calls := filepath.Join(folder, "..", "scripts", "calls.json") // of a release
-	if _, err := os.Stat(calls); err != nil {
-		calls = filepath.Join(folder, "..", "..", "scripts", "calls.json")
+	if len(files) < 2 {
+		return fmt.Errorf("--vectors: no *.json in %s, or no calls.json in scripts beside it", folder)
 	}
-	scripts := filepath.Join(folder, "testclock")
-	if err := t.start("SLUICE_SCRIPTS=" + scripts); err != nil {
+	defer func(scripts string) { t.scripts = scripts }(t.scripts)
+	t.scripts = filepath.Join(folder, "testclock")
+	defer t.stop()
+	if err := t.start(1); err != nil {
 		return err
 	}
-	defer t.stop()
-	steps, row := 0, Row{ReadsRight, "vectors and calls.json", "", ""}
-	for _, path := range append(files, calls) {
-		var file vectorFile
-		text, err := os.ReadFile(path)
+	steps, row := 0, Row{ReadsRight, theVectors, "", ""}
+	for _, path := range files {
+		timelines, err := readTimelines(path)
 		if err != nil {
 			return err
 		}
-		if err := json.Unmarshal(text, &file); err != nil {
-			return fmt.Errorf("%s: %w", path, err)
-		}
-		for _, call := range file.Vectors {
-			if call.Script != "" { // else it is to be refused, before a call
-				call.At = 1795190573204223
-				file.Timelines = append(file.Timelines, timeline{"calls.json", []step{call}})
-			}
-		}
-		for _, line := range file.Timelines {
+		for _, line := range timelines {
 			t.each(t.ctx, "FLUSHALL")
 			for i, s := range line.Steps {
 				steps++
-				s.Script = cmp.Or(s.Script, file.Script)
-				wrong, err := t.play(filepath.Join(scripts, s.Script+".lua"), s)
+				wrong, err := t.play(s)
 				if err != nil {
 					return err
 				}
@@ -86,26 +71,51 @@ func (t *trial) playVectors() error {
 	return nil
 }
 
-// play runs a step of a script's file and says what is wrong. If the step has no reply, it is a timeline of its own:
-// the trial makes the call itself first, to know the reply.
-func (t *trial) play(path string, s step) (string, error) {
+func readTimelines(path string) ([]timeline, error) {
+	var file struct {
+		Script    string
+		Timelines []timeline
+		Vectors   []step // of calls.json: each is a timeline
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(text, &file); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	for _, call := range file.Vectors {
+		if call.Script != "" { // else it is to be refused, before a call
+			call.At = 1795190573204223
+			file.Timelines = append(file.Timelines, timeline{"calls.json", []step{call}})
+		}
+	}
+	for _, line := range file.Timelines {
+		for i, s := range line.Steps {
+			line.Steps[i].Script = cmp.Or(s.Script, file.Script)
+		}
+	}
+	return file.Timelines, nil
+}
+
+// play runs a step and says what is wrong. If the step has no reply, it is a timeline of its own: the trial makes the
+// call itself first, to know the reply.
+func (t *trial) play(s step) (string, error) {
 	rdb, clock := t.nodes[0].rdb, []any{"HSET", "sluice:test:clock", "s", s.At / 1e6, "us", s.At % 1e6}
 	if err := rdb.Do(t.ctx, clock...).Err(); err != nil {
 		return "", err
 	}
-	var args []any
-	for _, word := range bytesOf(append(s.Command, s.Args...)) {
-		args = append(args, word)
-	}
+	keys, args := each(s.Keys, bytesOf), each(s.Args, bytesOf)
 	if s.Command != nil {
-		return "", rdb.Do(t.ctx, args...).Err()
+		return "", rdb.Do(t.ctx, each(each(s.Command, bytesOf), anyOf)...).Err()
 	}
-	source, err := os.ReadFile(path)
-	if err != nil {
-		return "", err
-	}
+	r := t.request(s.Script, keys, args...)
 	if s.Reply == nil && s.Error == "" {
-		reply, err := rdb.Eval(t.ctx, string(source), s.Keys, args...).Int64Slice()
+		source, err := os.ReadFile(r.File)
+		if err != nil {
+			return "", err
+		}
+		reply, err := rdb.Eval(t.ctx, string(source), keys, each(args, anyOf)...).Int64Slice()
 		if err != nil {
 			return "", err
 		}
@@ -115,23 +125,9 @@ func (t *trial) play(path string, s step) (string, error) {
 		t.each(t.ctx, "FLUSHALL")
 		_ = rdb.Do(t.ctx, clock...).Err()
 	}
-	sum := sha1.Sum(source)
-	t.last++
-	name := hex.EncodeToString(sum[:])
-	a := t.ask(request{t.last, s.Script, name, path, hexes(bytesOf(s.Keys)), hexes(bytesOf(s.Args))})
+	a := t.ask(r)
 	if !slices.Equal(a.Reply, s.Reply) || s.Error != "" && (a.Kind != refused || !strings.Contains(a.Error, s.Error)) {
 		return fmt.Sprintf("%v, want %v%s", a, s.Reply, s.Error), nil
 	}
 	return "", nil
-}
-
-// bytesOf has a byte for each character.
-func bytesOf(texts []string) []string {
-	words := make([]string, len(texts))
-	for i, text := range texts {
-		for _, r := range text {
-			words[i] += string([]byte{byte(r)})
-		}
-	}
-	return words
 }
