@@ -11,8 +11,8 @@ func All() []Script {
 
 // The SHA1 of each script, by which EVALSHA calls it.
 const (
-	BudgetSettleV1SHA1       = "fc6c1b07f164ad05c085454296a6fd0c56845305"
-	BudgetV1SHA1             = "db630f9f1f5027d34c478eef6257f2f4da3b9d1e"
+	BudgetSettleV1SHA1       = "e5519ac3b45353d6690be9ca1b03c465863fee72"
+	BudgetV1SHA1             = "801b37fa98505395d5a691ec04cc44f023775cac"
 	ConcurrencyReleaseV1SHA1 = "c95048d1959834d832351b20041c799cae615a8f"
 	ConcurrencyV1SHA1        = "bc45ad84fff3081aa45aa801bde3ee39a80be384"
 	GCRAManyV1SHA1           = "17830f0ab2553a288de26da3c2e1cf41c377c64d"
@@ -22,9 +22,9 @@ const (
 	ListLogV1SHA1            = "d1926ff5cc8a8cc1665a22dd7ca56c071ff166c4"
 	QuotaReturnV1SHA1        = "c929ad83102ac526dd8aa1c9880da6d69c9e327e"
 	QuotaV1SHA1              = "88b21d83935f07079a80a3eb40f056930d4d2416"
-	SliceRingManyV1SHA1      = "34411e77209702b345c212193fe50387d9fafdce"
+	SliceRingManyV1SHA1      = "b007803d218854c02713a3d82c8f80255f824803"
 	SliceRingReturnV1SHA1    = "49a3e96697babc1a523da5370ccb71d245f5404a"
-	SliceRingV1SHA1          = "205418eb2b8e3b3a68c2ece65b613d1a644fca0b"
+	SliceRingV1SHA1          = "55f75b1857f83345c3c19b6497230197e0d4aecc"
 	TokenBucketSetV1SHA1     = "69e4a5735584f250b38e97d5cac1cf20a765ee1f"
 	TokenBucketV1SHA1        = "c35cc72d7143d5518aad781c5083d3624b00ae3b"
 	ZSetLogReturnV1SHA1      = "c87f14dbb34f36b0a820c0d1f3f601f572f262ad"
@@ -893,7 +893,7 @@ func ZSetLogV1() Script {
 // of them.
 func Libraries() []Library {
 	return []Library{
-		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "d2741cfc78ae3a7807a4c98a11f6d63da01a0fb1", Source: sluiceV1Source},
+		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "fb0177ae26d4f1d7d7fb4421941e46caba497de2", Source: sluiceV1Source},
 	}
 }
 

@@ -10,7 +10,7 @@ for i = 1, #slices do
       redis.call("PEXPIREAT", rings[i], string.format("%.0f", expires_ms))
     else
       local life_ms = string.format("%.0f", expires_ms - math.floor(now / 1000))
-      redis.call("SET", rings[i], string.rep("\0", 19 + 6 * size), "PX", life_ms)
+      redis.call("SET", rings[i], string.rep("\0", 19) .. string.rep("\0\0\0\0\0\0", size), "PX", life_ms)
     end
   end
 end

@@ -191,7 +191,7 @@ elseif granted > 0 then
         redis.call("PEXPIREAT", rings[i], string.format("%.0f", expires_ms))
       else
         local life_ms = string.format("%.0f", expires_ms - math.floor(now / 1000))
-        redis.call("SET", rings[i], string.rep("\0", 19 + 6 * size), "PX", 1000000000000 + life_ms)
+        redis.call("SET", rings[i], string.rep("\0", 19) .. string.rep("\0\0\0\0\0\0", size), "PX", 1000000000000 + life_ms)
       end
     end
   end
