@@ -1,5 +1,7 @@
 """Redis servers, a cluster and a TCP proxy for the tests. Each stops what it started, and nothing else."""
 
+import asyncio
+import contextlib
 import signal
 import socket
 import subprocess
@@ -58,15 +60,22 @@ class Server:
         self.client = redis.Redis(port=self.port, socket_timeout=20)
         until(self.client.ping)
 
-    def freeze(self):
+    @contextlib.contextmanager
+    def frozen(self):
         self.process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self.process.send_signal(signal.SIGCONT)
 
-    def thaw(self):
-        self.process.send_signal(signal.SIGCONT)
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.stop()
 
     def stop(self):
         self.client.close()
-        self.thaw()
         self.process.kill()
         self.process.wait()
         self.folder.cleanup()
@@ -85,6 +94,7 @@ class Proxy:
         self.listener = socket.create_server(("127.0.0.1", listen_on or 0))
         self.port = self.listener.getsockname()[1]
         self.sockets, self.down, self.trigger, self.requests = [], False, b"EVALSHA", 0
+        self.changed = threading.Condition()
         self._thread(self._accept)
 
     def _thread(self, work, *args):
@@ -109,7 +119,9 @@ class Proxy:
 
     def _requests(self, client, server, state):
         for data in self._chunks(client, server):
-            self.requests += 1
+            with self.changed:
+                self.requests += 1
+                self.changed.notify_all()
             if self.trigger in data and self.mode:
                 state["mode"], self.mode = self.mode, None
             try:
@@ -123,7 +135,9 @@ class Proxy:
             if mode and data.startswith(b"-"):  # NOSCRIPT, perhaps: the next reply
                 self.mode = mode
             elif mode:
-                self.eaten += 1
+                with self.changed:
+                    self.eaten += 1
+                    self.changed.notify_all()
                 if mode == "close":
                     break
                 if mode == "first":
@@ -147,6 +161,15 @@ class Proxy:
         except OSError:
             pass
         shut(source, other)
+
+    async def until(self, condition):
+        """Waits until so many requests have come, or replies are eaten."""
+
+        def wait():
+            with self.changed:
+                assert self.changed.wait_for(condition, 20)
+
+        await asyncio.to_thread(wait)
 
     def release(self):
         self.held.set()

@@ -10,6 +10,7 @@ from datetime import timedelta
 import pytest
 import redis.asyncio
 from both import in_a_loop, run
+from servers import until
 
 from sluice_redis import Limit, UnavailableError, _manifest
 from sluice_redis._connect import Gate, Pool
@@ -26,6 +27,14 @@ def client_of(port, **options):
 async def made(port):
     """Old versions of redis-py need a running loop to make a client."""
     return Limits(client_of(port))
+
+
+async def cancelled(task, when):
+    """Cancels a task as soon as something has happened."""
+    await when
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
 
 
 @in_a_loop
@@ -63,32 +72,24 @@ async def test_blocked_event_loop(server, timeout, blocked, cancels):
     await limits.close()
 
 
-def test_time_to_connect_does_not_count(proxy, server):
+@in_a_loop
+async def test_time_to_connect_does_not_count(proxy, server):
     """The reply to the password and the one to the command may each take most of the timeout."""
-
-    async def answered_after(replies, seconds):
-        while proxy.eaten < replies:
-            await asyncio.sleep(0.01)
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            await asyncio.sleep(0.01)
-
-    async def work():
-        server.client.execute_command("ACL SETUSER web on >secret ~* +@all")
-        server.client.script_load(SCRIPT.source())
-        limits = Limits(client_of(proxy.port, username="web", password="secret"), timeout=SECOND)
-        proxy.trigger, proxy.mode = b"AUTH", "hold"
-        task = asyncio.ensure_future(limits.list_log("codes", 9, MINUTE).allow("ada"))
-        await answered_after(1, seconds=0.6)
-        proxy.trigger, proxy.mode = b"EVALSHA", "hold"
-        proxy.release()
-        proxy.held.clear()
-        await answered_after(2, seconds=0.6)
-        proxy.release()
-        assert (await task).remaining == 8
-        await limits.close()
-
-    run(work())
+    server.client.execute_command("ACL SETUSER web on >secret ~* +@all")
+    server.client.script_load(SCRIPT.source())
+    limits = Limits(client_of(proxy.port, username="web", password="secret"), timeout=SECOND)
+    proxy.trigger, proxy.mode = b"AUTH", "hold"
+    task = asyncio.ensure_future(limits.list_log("codes", 9, MINUTE).allow("ada"))
+    await proxy.until(lambda: proxy.eaten == 1)
+    await asyncio.sleep(0.6)
+    proxy.trigger, proxy.mode = b"EVALSHA", "hold"
+    proxy.release()
+    proxy.held.clear()
+    await proxy.until(lambda: proxy.eaten == 2)
+    await asyncio.sleep(0.6)
+    proxy.release()
+    assert (await task).remaining == 8
+    await limits.close()
 
 
 @in_a_loop
@@ -101,11 +102,7 @@ async def test_cancelled_task_leaves_no_reply_behind(proxy, row):
         proxy.held.clear()
         eaten = proxy.eaten
         task = asyncio.ensure_future(codes.peek("bob"))
-        while proxy.eaten == eaten:
-            await asyncio.sleep(0.01)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
+        await cancelled(task, proxy.until(lambda: proxy.eaten > eaten))
         others = asyncio.gather(*(codes.peek(f"other-{i}") for i in range(5)))
         proxy.release()
         assert [d.remaining for d in await others] == [9] * 5
@@ -145,12 +142,8 @@ async def test_connection_with_a_reply_to_come_is_closed(server):
     gate = Gate(limits._driver.own, loop.create_future)
     limits._driver.pools[loop, None, 1.0] = Pool(recorder, gate, [])
     task = asyncio.ensure_future(limits.list_log("codes", 3, MINUTE).allow("ada"))
-    await recorder.sending.wait()
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
-    while len(recorder.done) < 2:
-        await asyncio.sleep(0)
-    assert recorder.done == ["connect", "disconnect"]
+    await cancelled(task, recorder.sending.wait())
+    assert await limits.flush() and recorder.done == ["connect", "disconnect"]
 
 
 @in_a_loop
@@ -160,15 +153,10 @@ async def test_cancelled_while_connecting(proxy, server):
     codes = Limits(client_of(proxy.port, username="web", password="secret")).list_log("codes", 9, MINUTE)
     proxy.trigger, proxy.mode = b"AUTH", "hold"
     task = asyncio.ensure_future(codes.peek("ada"))
-    while not proxy.eaten:
-        await asyncio.sleep(0.01)
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
+    await cancelled(task, proxy.until(lambda: proxy.eaten))
     seen = proxy.requests
     others = [asyncio.ensure_future(codes.allow(f"other-{i}")) for i in range(3)]
-    while proxy.requests == seen:
-        await asyncio.sleep(0.01)
+    await proxy.until(lambda: proxy.requests > seen)
     proxy.release()
     assert [(await other).remaining for other in others] == [8] * 3
 
@@ -247,30 +235,28 @@ async def test_cancellation_is_never_lost(server):
     await limits.close()
 
 
-def test_what_a_streamed_response_took_is_settled(server):
+@in_a_loop
+async def test_what_a_streamed_response_took_is_settled(server):
     """Starlette cancels a response at each await when its client has left."""
     anyio = pytest.importorskip("anyio")
 
-    async def work():
-        limits = Limits(client_of(server.port))
-        tokens, render = limits.budget("tokens", [Limit(1000, MINUTE)]), limits.concurrency("render", 100, MINUTE)
+    limits = Limits(client_of(server.port))
+    tokens, render = limits.budget("tokens", [Limit(1000, MINUTE)]), limits.concurrency("render", 100, MINUTE)
 
-        async def stream(i):
-            async with render.acquire("acme"), tokens.reserved("acme", f"r{i}", 9) as r:
-                r.used = 1
-                await asyncio.sleep(60)
+    async def stream(i):
+        async with render.acquire("acme"), tokens.reserved("acme", f"r{i}", 9) as r:
+            r.used = 1
+            await asyncio.sleep(60)
 
-        for i in range(50):
-            with anyio.move_on_after(60) as scope:
-                async with anyio.create_task_group() as group:
-                    group.start_soon(stream, i)
-                    await asyncio.sleep(0.001 * (i % 10))
-                    scope.cancel()
-        assert await limits.flush()
-        assert (await render.peek("acme")).remaining == 100 and (await tokens.peek("acme")).remaining >= 950
-        await limits.close()
-
-    run(work())
+    for i in range(50):
+        with anyio.move_on_after(60) as scope:
+            async with anyio.create_task_group() as group:
+                group.start_soon(stream, i)
+                await asyncio.sleep(0.001 * (i % 10))
+                scope.cancel()
+    assert await limits.flush()
+    assert (await render.peek("acme")).remaining == 100 and (await tokens.peek("acme")).remaining >= 950
+    await limits.close()
 
 
 @in_a_loop
@@ -314,27 +300,17 @@ async def test_cancelled_wait_gives_back(server):
     limits = Limits(client_of(server.port))
     codes = limits.list_log("codes", 1, MINUTE)
     await codes.allow("ada")
-    task = asyncio.ensure_future(codes.wait("ada"))
-    while server.client.llen("sluice:codes:{ada}:ll1") < 2:
-        await asyncio.sleep(0.01)
-    await asyncio.sleep(0)
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    while server.client.llen("sluice:codes:{ada}:ll1") > 1:
-        await asyncio.sleep(0.01)
+    task, booked = asyncio.ensure_future(codes.wait("ada")), lambda: server.client.llen("sluice:codes:{ada}:ll1")
+    await cancelled(task, asyncio.to_thread(until, lambda: booked() == 2))
+    assert await limits.flush() and booked() == 1
 
 
 @in_a_loop
 async def test_cancelled_acquire_leaves_no_slot(proxy, server):
-    render = Limits(client_of(proxy.port)).concurrency("render", 1, MINUTE)
+    limits = Limits(client_of(proxy.port))
+    render = limits.concurrency("render", 1, MINUTE)
     await render.peek("acme")
     proxy.mode = "hold"
     task = asyncio.ensure_future(render.acquire("acme"))
-    while not proxy.eaten:
-        await asyncio.sleep(0.01)
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    while server.client.zcard("sluice:render:{acme}:cc1"):
-        await asyncio.sleep(0.01)
+    await cancelled(task, proxy.until(lambda: proxy.eaten))
+    assert await limits.flush() and not server.client.exists("sluice:render:{acme}:cc1")

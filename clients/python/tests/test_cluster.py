@@ -99,12 +99,9 @@ def test_cluster_with_a_frozen_node(cluster):
     assert all(patient.allow(subject).granted for subject in keys)
     codes.peek("0")
     frozen = cluster.nodes[1]
-    frozen.freeze()
-    try:
+    with frozen.frozen():
         began = time.monotonic()
         with pytest.raises((OutcomeUnknownError, UnavailableError)):
             codes.allow(next(subject for subject in keys if keys[subject] is frozen))
         assert time.monotonic() - began < 5
-    finally:
-        frozen.thaw()
     until(lambda: all(patient.peek(subject).remaining for subject in keys))

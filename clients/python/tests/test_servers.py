@@ -51,11 +51,8 @@ def test_restart_between_calls():
     codes.allow("ada")
     port = server.port
     server.stop()
-    again = Server(port=port)
-    try:
+    with Server(port=port):
         assert codes.allow("ada").remaining == 2
-    finally:
-        again.stop()
 
 
 def test_noscript(server, both):
@@ -108,15 +105,12 @@ def test_smallest_user(server, acl):
 
 def test_loading_and_read_only(server):
     server.client.config_set("repl-diskless-sync-delay", 0)
-    replica = Server("--replicaof", f"127.0.0.1 {server.port}")
-    try:
+    with Server("--replicaof", f"127.0.0.1 {server.port}") as replica:
         until(lambda: replica.client.info("replication")["master_link_status"] == "up")
         codes = Limits(redis.Redis(port=replica.port), timeout=SHORT).list_log("codes", 3, MINUTE)
         with pytest.raises(UnavailableError, match="READONLY|read only replica"):
             codes.allow("ada")
         assert codes.peek("ada").remaining == 3, "a look writes nothing"
-    finally:
-        replica.stop()
 
 
 @pytest.mark.parametrize("error", ["READONLY x", "MASTERDOWN x", "LOADING x", "NOAUTH x", "WRONGPASS x", "MOVED 0 "])
@@ -166,8 +160,7 @@ def secure(folder):
 
 def test_errors_say_the_cure(cluster, tmp_path):
     port, options = secure(tmp_path)
-    server = Server(*options)
-    try:
+    with Server(*options) as server:
         for text, client in [
             ("if the port speaks no TLS", redis.Redis(port=server.port, ssl=True)),
             ("if the port speaks TLS", redis.Redis(port=port, db=1)),
@@ -183,8 +176,6 @@ def test_errors_say_the_cure(cluster, tmp_path):
 
         with pytest.raises(UnavailableError, match="give Limits a Redis, not a RedisCluster"):
             asyncio.run(cluster_client_of_a_server())
-    finally:
-        server.stop()
     redis_4 = "Error running script (call to f_9): @user_script:1: @user_script: 1: "
     steps = Caller((), lambda address: address, False).call(SCRIPT, ["log"], (b"1",), 1)
     next(steps)
@@ -216,22 +207,14 @@ def test_valkey(server, cluster, both, kind):
     assert [codes.allow(f"user-{i}").remaining for i in range(9)] == [2] * 9
 
 
-def test_clients_settings_are_kept(server):
-    """Database, name, decode_responses, password and a Unix socket are those of the client."""
-    client = redis.Redis(port=server.port, db=3, decode_responses=True, client_name="web")
-    codes = Limits(client, prefix="mine").list_log("codes", 3, MINUTE)
-    assert codes.allow("ada").granted
-    assert client.keys() == ["mine:codes:{ada}:ll1"] and server.client.dbsize() == 0
-    assert sum(one["name"] == "web" and one["db"] == "3" for one in server.client.client_list()) >= 2
-
-
-def test_unix_socket(tmp_path):
-    server = Server("--unixsocket", tmp_path / "redis.sock")
-    try:
-        client = redis.Redis(unix_socket_path=str(tmp_path / "redis.sock"))
-        assert Limits(client).list_log("codes", 3, MINUTE).allow("ada").granted
-    finally:
-        server.stop()
+def test_clients_settings_are_kept(tmp_path):
+    """Database, name, decode_responses and a Unix socket are those of the client."""
+    with Server("--unixsocket", tmp_path / "redis.sock") as server:
+        for where in ({"port": server.port}, {"unix_socket_path": str(tmp_path / "redis.sock")}):
+            client = redis.Redis(db=3, decode_responses=True, client_name="web", **where)
+            assert Limits(client, prefix="mine").list_log("codes", 3, MINUTE).allow("ada").granted
+            assert client.keys() == ["mine:codes:{ada}:ll1"] and server.client.dbsize() == 0
+            assert sum(one["name"] == "web" and one["db"] == "3" for one in server.client.client_list()) >= 2
 
 
 def test_sentinel(server, both):

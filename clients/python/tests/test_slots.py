@@ -11,7 +11,7 @@ import pytest
 import redis
 from servers import until
 
-from sluice_redis import Limits, OutcomeUnknownError, SlotLostError, UnavailableError, WaitError, _log
+from sluice_redis import Limits, OutcomeUnknownError, SlotLostError, UnavailableError, WaitError, _errors
 
 MINUTE, TTL = timedelta(minutes=1), timedelta(milliseconds=1500)
 KEY = "sluice:render:{acme}:cc1"
@@ -59,15 +59,12 @@ def test_acquire_in_an_outage(server, both, policy):
     short, long = timedelta(milliseconds=200), timedelta(seconds=10)
     warm, cold = (both.limits(server.port, timeout=long).concurrency("render", 1, MINUTE, policy) for _ in "ab")
     warm.peek("acme")
-    server.freeze()
-    try:
+    with server.frozen():
         began = time.monotonic()
         for render in (warm, cold):
             with pytest.raises((UnavailableError, OutcomeUnknownError)):
                 render.acquire("acme", max_wait=short)
         assert time.monotonic() - began < 5
-    finally:
-        server.thaw()
 
 
 def test_lost(server, both):
@@ -92,8 +89,7 @@ def test_lost_by_a_frozen_server(server, both):
     limits = both.limits(server.port, timeout=timedelta(seconds=1))
     slot = limits.concurrency("render", 1, TTL).acquire("acme")
     kept = limits.concurrency("kept", 1, TTL, on_failure="open").acquire("acme")
-    server.freeze()
-    try:
+    with server.frozen():
         began = time.monotonic()
         until(lambda: slot.lost)
         assert time.monotonic() - began < 5
@@ -101,8 +97,6 @@ def test_lost_by_a_frozen_server(server, both):
         with pytest.raises((UnavailableError, OutcomeUnknownError)):
             limits.concurrency("new", 1, TTL).try_acquire("acme")
         assert kept.lost is None, "fail open keeps it"
-    finally:
-        server.thaw()
     until(lambda: server.client.zcard(KEY) == 0)
 
 
@@ -112,7 +106,7 @@ def test_release_is_tried_again(proxy, server, caplog, both):
     for error in (ZeroDivisionError, None):
         proxy.down = False
         caplog.clear()
-        _log.logged.clear()
+        _errors.logged.clear()
         with contextlib.ExitStack() as stack:
             if error:
                 stack.enter_context(pytest.raises(error))

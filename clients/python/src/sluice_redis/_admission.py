@@ -8,12 +8,11 @@ from typing import Any, List, Optional, Sequence, Tuple
 
 from ._all import ask_all, together
 from ._core import Sleep, Steps
-from ._errors import ArgumentError, ExceedsLimitError, SluiceError, shown
+from ._errors import ArgumentError, ExceedsLimitError, SluiceError, shown, warn
 from ._headers import Named
 from ._keys import NoPeer, subject_of
 from ._limiters import Returner
-from ._log import warn
-from ._returns import give_back, give_back_later
+from ._grants import give_back, give_back_later
 from ._types import MAX_BOOKING_US, NEVER, SECOND_US, Decision, check_int, is_text, micros
 
 Asked = Tuple[Any, str, int]  # a limiter as its caller sees it, the subject, the permits

@@ -6,7 +6,7 @@ from typing import Any, Dict, List, Sequence, Set, Tuple, Union
 from ._core import NotSent, Send, Sleep, Steps
 from ._errors import ArgumentError, OutcomeUnknownError, shown
 from ._limiters import Limiter, Returner, Setup
-from ._returns import give_back_later
+from ._grants import give_back_later
 from ._types import Decision, check_list
 
 Part = Union[Tuple[Any, str], Tuple[Any, str, int]]

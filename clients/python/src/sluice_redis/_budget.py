@@ -7,9 +7,8 @@ from typing import Any, Dict, List, Optional
 
 from ._algorithms import Ring
 from ._core import Sleep, Steps
-from ._errors import NotReservedError, OutcomeUnknownError, SluiceError, helps
+from ._errors import NotReservedError, OutcomeUnknownError, SluiceError, helps, warn
 from ._limiters import OnFailure, Setup, Windows
-from ._log import warn
 from ._manifest import encode, packed
 from ._types import ID_BYTES, MILLISECOND_US, Decision, check_duration, check_int, check_text, days, escape
 

@@ -1,16 +1,17 @@
 """Connections like the client's own, without its retries: what a decision is sent on is sent once."""
 
+import contextlib
 import inspect
 import re
 import threading
+import time
 from collections import OrderedDict
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sized, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Sized, Tuple
 
 import redis.asyncio.connection
 
-from ._core import Address, Clock, NoConnection, NotSent
-from ._errors import ArgumentError, type_of
-from ._log import warn
+from ._core import Address, Clock, NoConnection, NotSent, Send, is_misled
+from ._errors import ArgumentError, type_of, warn
 
 # What redis-py has put among the settings of its own connections, and what would make it send again.
 _LEFT_OUT = {
@@ -37,8 +38,8 @@ class Own(NamedTuple):
     remap: Callable[[Address], Address]
     sentinels: Any  # the pool, if it finds its server through Sentinel
 
-    def settings(self, no_retry: object, timeout: Optional[float]) -> Dict[str, Any]:
-        """The settings of connections with a timeout (in seconds) and without retries."""
+    def settings(self, node: Optional[Address], no_retry: object, timeout: Optional[float]) -> Dict[str, Any]:
+        """The settings of connections to a node with a timeout (in seconds) and without retries."""
         kwargs = {name: value for name, value in self.kwargs.items() if name not in _LEFT_OUT}
         config = kwargs.get("maint_notifications_config")
         if config is not None:  # a server that announces its maintenance would lengthen the timeouts
@@ -46,22 +47,23 @@ class Own(NamedTuple):
         kwargs.update(retry=no_retry, socket_timeout=timeout, decode_responses=False, health_check_interval=0)
         if "path" not in kwargs:  # a Unix socket
             kwargs["socket_connect_timeout"] = timeout
-        return kwargs
+        return {**kwargs, **dict(zip(("host", "port"), node or ()))}
 
     def why(self, text: str) -> str:
         """Why there is no connection. A plain port may be silent when it is spoken to by TLS."""
         silent = "SSL" in self.connection_class.__name__ and re.match("Timeout|no reply|$", text)
         return f"{text} (no answer to TLS)" if silent else text
 
-    def make_pool(self, pool: Any, sentinel_pool: Any, kwargs: Dict[str, Any]) -> Any:
-        """A pool of connections. How many there are is the Gate's."""
+    def make_pool(self, pool: Any, sentinel_pool: Any, future: Callable[[], Any], kwargs: Dict[str, Any]) -> "Pool":
+        """A pool of connections. How many there are is the Gate's, whose futures are these."""
         kwargs.update(connection_class=self.connection_class, max_connections=2**31)
         if self.sentinels is None:
-            return pool(**kwargs)
-        return sentinel_pool(
+            return Pool(pool(**kwargs), Gate(self, future), [])
+        maker = sentinel_pool(
             self.sentinels.service_name, self.sentinels.sentinel_manager, is_master=self.sentinels.is_master,
             check_connection=self.sentinels.check_connection, **kwargs,
         )  # fmt: skip
+        return Pool(maker, Gate(self, future), [])
 
 
 def own_of(client: Any, asynchronous: bool) -> Own:
@@ -129,6 +131,27 @@ class Pool(NamedTuple):
     maker: Any
     gate: "Gate"
     idle: List[Tuple[Any, float]]  # since when, by time.monotonic
+
+    def take_back(
+        self, connection: Any, op: Send, outcomes: Sequence[Any], clean: bool, remap: Callable[[Address], Address]
+    ) -> List[Any]:
+        """Takes a connection back, or returns what is to be closed: one that may still get a reply, and all that
+        lead to the wrong place."""
+        self.gate.replies += clean
+        if any(isinstance(one, Exception) and is_misled(one, op.node, remap) for one in outcomes):
+            return [connection, *self.drained()]
+        if not clean:
+            return [connection]
+        self.idle.append((connection, time.monotonic()))
+        return []
+
+    def drained(self) -> List[Any]:
+        """Takes all out that are idle."""
+        connections = []
+        with contextlib.suppress(IndexError):  # other threads take some, too
+            while True:
+                connections.append(self.idle.pop()[0])
+        return connections
 
 
 class Gate:

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Generic, Optional, Sequen
 from . import _budget, _limiters, _slots
 from ._algorithms import GCRA, ListLog, SliceRing, TokenBucket, ZSetLog
 from ._all import Part, all_of
+from ._breaker import Breaker
 from ._budget import Budget
-from ._core import Steps
+from ._connect import Own, own_of
+from ._core import Caller, Steps
 from ._errors import SlotLostError
 from ._limiters import OnFailure, Setup, Windows
 from ._quota import Period, Quota
@@ -18,10 +20,11 @@ from ._slots import Concurrency
 from ._types import NEVER, Decision, Limit
 
 if TYPE_CHECKING:
-    from typing_extensions import Concatenate, ParamSpec
+    from typing_extensions import Concatenate as Concatenate, ParamSpec
 
     P = ParamSpec("P")
 C = TypeVar("C")
+Client = TypeVar("Client")
 F = TypeVar("F", bound="Face[Any]")
 T = TypeVar("T")
 
@@ -98,7 +101,7 @@ _BEHIND: Dict[str, Type[Any]] = {
     kind.__name__: kind
     for kind in (
         GCRA, Budget, Concurrency, ListLog, Quota, SliceRing, TokenBucket, ZSetLog, _limiters.Reservation,
-        _limiters.Reserver, _limiters.Returner,
+        _limiters.Limiter, _limiters.Reserver, _limiters.Returner,
     )
 }  # fmt: skip
 _BEHIND["Slot"] = _slots.Lease
@@ -119,6 +122,13 @@ class Face(Generic[C]):
                 method.__doc__ = getattr(getattr(core, name, None), "__doc__", None)
 
 
+class DecidedFace(Face[C]):
+    @property
+    def decision(self) -> Decision:
+        """The answer of the script. If it is no grant, its wait says when there may be one."""
+        return self._core.decision  # type: ignore[attr-defined,no-any-return]
+
+
 class LimiterFace(Face[C]):
     @property
     def name(self) -> str:
@@ -126,13 +136,8 @@ class LimiterFace(Face[C]):
         return str(self._core.name)  # type: ignore[attr-defined]
 
 
-class ReservationFace(Face[_limiters.Reservation]):
+class ReservationFace(DecidedFace[_limiters.Reservation]):
     """A booking. Ask ok first."""
-
-    @property
-    def decision(self) -> Decision:
-        """The script's answer. If the reservation is not ok, its wait says when the permits would come free."""
-        return self._core.decision
 
     @property
     def ok(self) -> bool:
@@ -148,12 +153,8 @@ class ReservationFace(Face[_limiters.Reservation]):
         return timedelta(seconds=max(self._core.at - time.monotonic(), 0)) if self.ok else NEVER
 
 
-class ReservedFace(Face[_budget.Hold]):
+class ReservedFace(DecidedFace[_budget.Hold]):
     """An estimate for the block of a with statement, settled with used when the block ends, whatever happens."""
-
-    @property
-    def decision(self) -> Decision:
-        return self._core.decision
 
     @property
     def granted(self) -> bool:
@@ -169,18 +170,28 @@ class ReservedFace(Face[_budget.Hold]):
         self._core.use(actual)
 
 
-class SlotFace(Face[_slots.Lease]):
-    """A slot of a concurrency. It renews itself until release, or until it is lost."""
-
-    @property
-    def decision(self) -> Decision:
-        """The decision that gave it. If it is degraded, the slot has no lease."""
-        return self._core.decision
+class SlotFace(DecidedFace[_slots.Lease]):
+    """A slot of a concurrency. It renews itself until release, or until it is lost. If its decision is degraded, it
+    has no lease."""
 
     @property
     def lost(self) -> Optional[SlotLostError]:
         """Why the slot was lost: another holder may have it, and its work has to stop. None while it is held."""
         return self._core.why_lost()
+
+
+class LimitsFace(Generic[Client]):
+    _new_driver: Callable[[Own], Any]
+    _is_async: bool
+
+    def __init__(
+        self, client: Client, prefix: str = "sluice", preloaded: bool = False, timeout: Optional[timedelta] = None,
+        on_failure: OnFailure = "error", breaker: Optional[Breaker] = Breaker(),
+    ) -> None:
+        own = own_of(client, self._is_async)
+        self._driver = type(self)._new_driver(own)
+        caller = Caller(own.nodes, own.remap, preloaded, breaker)
+        self._core = Factory(caller, self._driver.later, prefix, timeout, on_failure)
 
 
 def make(
@@ -190,7 +201,7 @@ def make(
 
     @functools.wraps(method)
     def call(self: Any, *args: Any, **kwargs: Any) -> F:
-        return face(self._driver, method(self._setup, *args, **kwargs))
+        return face(self._driver, method(self._core, *args, **kwargs))
 
     return _signed(call, face)  # type: ignore[no-any-return]
 

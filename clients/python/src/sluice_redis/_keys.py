@@ -7,8 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, Callable, List, Optional, Sequence, Union
 
-from ._errors import ArgumentError, shown
-from ._log import warn
+from ._errors import ArgumentError, shown, warn
 from ._types import check_int, check_list, check_text, is_text
 
 _IP = Union[ipaddress.IPv4Address, ipaddress.IPv6Address]

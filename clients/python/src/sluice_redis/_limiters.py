@@ -9,17 +9,15 @@ from typing import Any, Callable, ClassVar, Dict, List, Mapping, Optional, Seque
 from ._core import Caller, Sleep, Steps
 from ._errors import (
     ArgumentError, BusyError, ExceedsLimitError, OutcomeUnknownError, SluiceError, UnavailableError, WaitError, helps,
-    shown,
+    shown, warn,
 )  # fmt: skip
+from ._grants import give_back, wait_for
 from ._local import Buckets, Local
-from ._log import warn
 from ._manifest import encode, packed
-from ._returns import give_back
 from ._types import (
     DAY_US, EPOCH, MAX_BOOKING_US, MILLISECOND_US, NEVER, Decision, Limit, Rings, WindowState, check_duration,
     check_int, check_names, check_text, duration, escape, micros,
 )  # fmt: skip
-from ._wait import Wait
 
 SUBJECT_BYTES = 65536
 OnFailure = Union[str, Local]
@@ -55,7 +53,8 @@ def check_policy(name: str, policy: object) -> None:
 
 
 class Limiter:
-    """What all limiters have."""
+    """What all limiters have that grant permits. A subject is a text of 1 to 65536 bytes, n a whole number. A wrong
+    argument is an ArgumentError; if Redis does not decide, it is an UnavailableError or an OutcomeUnknownError."""
 
     script_name: ClassVar[str]
     title: ClassVar[str]
@@ -243,7 +242,7 @@ class Limiter:
         it gives the booking back in the background where it can.
         """
         bound = math.inf if max_wait is None else check_duration(self.name, "max_wait", max_wait, 0, 366 * DAY_US) / 1e6
-        return (yield from Wait(self, subject, n, bound).run())
+        return (yield from wait_for(self, subject, n, bound))
 
 
 class Returner(Limiter):

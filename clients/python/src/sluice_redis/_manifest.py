@@ -4,7 +4,7 @@ import functools
 import json
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Dict, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, Mapping, NamedTuple, Sequence, Tuple, Union
 
 from ._errors import ArgumentError, shown
 
@@ -69,21 +69,11 @@ def folder_of_scripts() -> Any:
     return own if own.is_dir() else Path(__file__).resolve().parents[4] / "scripts"
 
 
-def load(folder: Any) -> Dict[str, Script]:
-    """The scripts of a folder with a manifest.json, by name."""
-    scripts = {}
+@functools.lru_cache(maxsize=None)
+def scripts() -> Dict[str, Script]:
+    """The scripts of this package, by name."""
+    folder, found = folder_of_scripts(), {}
     for entry in json.loads((folder / "manifest.json").read_text("utf-8"))["scripts"]:
         name = entry["file"][: -len(".lua")]
-        scripts[name] = Script(name, entry["sha1"], folder / entry["file"], entry)
-    return scripts
-
-
-_loaded: Optional[Dict[str, Script]] = None
-
-
-def scripts() -> Dict[str, Script]:
-    """The scripts of this package."""
-    global _loaded
-    if _loaded is None:
-        _loaded = load(folder_of_scripts())
-    return _loaded
+        found[name] = Script(name, entry["sha1"], folder / entry["file"], entry)
+    return found

@@ -8,10 +8,9 @@ from datetime import timedelta
 from typing import Any, Callable, Dict, Optional, Tuple
 
 from ._core import Sleep, Steps
-from ._errors import ArgumentError, OutcomeUnknownError, SlotLostError, SluiceError, WaitError, helps, shown
+from ._errors import ArgumentError, OutcomeUnknownError, SlotLostError, SluiceError, WaitError, helps, shown, warn
 from ._limiters import Limiter, OnFailure, Setup, new_id
 from ._local import Local
-from ._log import warn
 from ._types import DAY_US, MILLISECOND_US, NEVER, Decision, Limit, check_duration, check_int, micros, span
 
 OnLost = Optional[Callable[[SlotLostError], None]]
@@ -194,6 +193,16 @@ class Lease:
             self.limiter.setup.later(self.release_later())
             warn(self.limiter.name, "a slot is not released yet", str(error) or repr(error))
             raise
+
+    def leave(self, error: Optional[BaseException]) -> Steps[None]:
+        """release at the end of a block. The block's own error goes first."""
+        try:
+            yield from self.release()
+        except SlotLostError:
+            if error is None:
+                raise
+        except SluiceError:
+            pass  # it is logged, and tried again
 
     def release_now(self) -> Steps[Any]:
         limiter, script = self.limiter, self.limiter.release_script

@@ -2,26 +2,20 @@
 
 import threading
 from datetime import timedelta
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Callable, Optional, Tuple, Type, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Callable, Optional, Tuple, TypeVar, Union
 
 from redis import Redis, RedisCluster
 
 from . import _algorithms, _budget, _limiters, _quota, _slots
-from ._breaker import Breaker
-from ._connect import own_of
-from ._core import Caller, Steps
-from ._errors import SlotLostError, SluiceError
-from ._factory import Factory, LimiterFace, ReservationFace, ReservedFace, SlotFace, make, named
-from ._limiters import OnFailure
+from ._core import Steps
+from ._factory import Factory, LimiterFace, LimitsFace, ReservationFace, ReservedFace, SlotFace, make, named
 from ._slots import OnLost
 from ._threads import Driver
 from ._types import Decision
 
 if TYPE_CHECKING:
-    from typing_extensions import Concatenate, ParamSpec
-
-    P = ParamSpec("P")
+    from ._factory import Concatenate, P
+C = TypeVar("C")
 T = TypeVar("T")
 
 
@@ -34,15 +28,15 @@ def _run(method: "Callable[Concatenate[Any, P], Steps[T]]") -> "Callable[Concate
     return named(call, method)  # type: ignore[no-any-return]
 
 
-class Limiter(LimiterFace[Any]):
-    """What all limiters have that grant permits. A subject is a text of 1 to 65536 bytes, n a whole number. A wrong
-    argument is an ArgumentError; if Redis does not decide, it is an UnavailableError or an OutcomeUnknownError."""
+class _Any(LimiterFace[C]):
+    peek = _run(_limiters.Limiter.peek)
+    reset = _run(_limiters.Limiter.reset)
 
+
+class Limiter(_Any[Any]):
     allow = _run(_limiters.Limiter.allow)
     allow_n = _run(_limiters.Limiter.allow_n)
     wait = _run(_limiters.Limiter.wait)
-    peek = _run(_limiters.Limiter.peek)
-    reset = _run(_limiters.Limiter.reset)
 
 
 class Reservation(ReservationFace):
@@ -95,15 +89,13 @@ class Reserved(ReservedFace):
             thread.join(self._core.budget.timeout)
 
 
-class Budget(LimiterFace[_budget.Budget]):
+class Budget(_Any[_budget.Budget]):
     def reserved(self, subject: str, id: str, estimate: int) -> Reserved:
         return Reserved(self._driver, self._core.reserved(subject, id, estimate))
 
     reserve = _run(_budget.Budget.reserve)
     settle = _run(_budget.Budget.settle)
     charge = _run(_budget.Budget.charge)
-    peek = _run(_budget.Budget.peek)
-    reset = _run(_budget.Budget.reset)
 
 
 class Slot(SlotFace):
@@ -116,28 +108,22 @@ class Slot(SlotFace):
         threading.Thread(target=driver.drive, args=(core.renewals(), self._done.wait), daemon=True).start()
 
     def release(self) -> None:
+        self._end(self._core.release())
+
+    def _end(self, steps: Steps[None]) -> None:
         try:
-            self._driver.drive(self._core.release())
+            self._driver.drive(steps)
         finally:
             self._done.set()
-
 
     def __enter__(self) -> "Slot":
         return self
 
-    def __exit__(
-        self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
-    ) -> None:
-        try:
-            self.release()
-        except SlotLostError:
-            if error is None:
-                raise
-        except SluiceError:
-            pass  # it is logged, and tried again
+    def __exit__(self, kind: object, error: Optional[BaseException], trace: object) -> None:
+        self._end(self._core.leave(error))
 
 
-class Concurrency(LimiterFace[_slots.Concurrency]):
+class Concurrency(_Any[_slots.Concurrency]):
     def try_acquire(self, subject: str, on_lost: OnLost = None) -> Tuple[Optional[Slot], Decision]:
         lease, decision = self._driver.drive(self._core.try_acquire(subject, on_lost))
         return lease and Slot(self._driver, lease), decision
@@ -145,11 +131,8 @@ class Concurrency(LimiterFace[_slots.Concurrency]):
     def acquire(self, subject: str, max_wait: Optional[timedelta] = None, on_lost: OnLost = None) -> Slot:
         return Slot(self._driver, self._driver.drive(self._core.acquire(subject, max_wait, on_lost)))
 
-    peek = _run(_slots.Concurrency.peek)
-    reset = _run(_slots.Concurrency.reset)
 
-
-class Limits:
+class Limits(LimitsFace["Union[Redis, RedisCluster]"]):
     """Makes limiters on one Redis, for threads: `Limits(redis.Redis())`. It sends nothing until a limiter is asked.
 
     client is a redis.Redis (also one of Sentinel's master_for) or a redis.RedisCluster. Decisions go over connections
@@ -162,15 +145,7 @@ class Limits:
     when a server that does not answer is not asked any more: see Breaker.
     """
 
-    def __init__(
-        self, client: "Union[Redis, RedisCluster]", prefix: str = "sluice", preloaded: bool = False,
-        timeout: Optional[timedelta] = None, on_failure: OnFailure = "error", breaker: Optional[Breaker] = Breaker(),
-    ) -> None:
-        own = own_of(client, asynchronous=False)
-        self._driver = Driver(own)
-        caller = Caller(own.nodes, own.remap, preloaded, breaker)
-        self._setup = Factory(caller, self._driver.later, prefix, timeout, on_failure)
-        self._core = self._setup
+    _new_driver, _is_async = Driver, False
 
     list_log = make(ListLog, Factory.list_log)
     zset_log = make(ZSetLog, Factory.zset_log)
@@ -184,10 +159,11 @@ class Limits:
 
     def flush(self, within: timedelta = timedelta(seconds=10)) -> bool:
         """Waits for what is settled, released and given back in the background. Returns whether all of it is done."""
-        return self._driver.flush(within.total_seconds())
+        return bool(self._driver.flush(within.total_seconds()))
 
     def close(self, within: timedelta = timedelta(seconds=10)) -> None:
         """flush, and closes the connections of the limiters. The client stays open."""
         self.flush(within)
         for pool in list(self._driver.pools.values()):
-            self._driver.close_idle(pool)
+            for connection in pool.drained():
+                connection.disconnect()

@@ -14,7 +14,7 @@ from redis.asyncio.sentinel import SentinelConnectionPool
 from redis.backoff import NoBackoff
 
 from ._connect import FRESH, Gate, Own, Pool, is_full
-from ._core import Address, Clock, NotSent, Send, Sleep, Steps, is_misled
+from ._core import Address, Clock, NotSent, Send, Steps, driven
 from ._errors import SluiceError
 
 T = TypeVar("T")
@@ -32,19 +32,10 @@ class Driver:
         self.watches: "WeakKeyDictionary[asyncio.AbstractEventLoop, _Watch]" = WeakKeyDictionary()
         self.renewals: Set["asyncio.Task[Any]"] = set()  # that end with their slots
 
-    async def drive(self, steps: Steps[T]) -> T:
-        answer: Any = None
-        error: Optional[BaseException] = None
-        while True:
-            try:
-                step = steps.throw(error) if error else steps.send(answer)
-            except StopIteration as end:
-                return end.value  # type: ignore[no-any-return]
-            answer = error = None
-            try:
-                answer = await (asyncio.sleep(step.seconds) if isinstance(step, Sleep) else self.send(step))
-            except BaseException as raised:
-                error = raised
+    def driven(self, steps: Steps[T]) -> Coroutine[Any, Any, T]:
+        return driven(steps, self.send, asyncio.sleep, waits=True)
+
+    drive = driven
 
     def later(self, steps: Steps[Any]) -> "Optional[asyncio.Task[Any]]":
         """Runs steps in the background. Nobody learns of their errors."""
@@ -64,10 +55,6 @@ class Driver:
             await work
         except (SluiceError, exceptions.RedisError, OSError):
             pass
-
-    async def close_idle(self, pool: Pool) -> None:
-        while pool.idle:
-            await self.quietly(pool.idle.pop()[0].disconnect())
 
     async def send(self, op: Send) -> List[Any]:
         """Sends and reads, in the task of the caller."""
@@ -144,15 +131,8 @@ class Driver:
             outcomes += [lost] * (len(op.commands) - len(outcomes))
         finally:
             watched.end = None
-            pool.gate.replies += clean
-            if any(isinstance(one, Exception) and is_misled(one, op.node, self.own.remap) for one in outcomes):
-                clean = False
-                while pool.idle:
-                    self.background(pool.idle.pop()[0].disconnect(), self.tasks)
-            if clean:
-                pool.idle.append((connection, time.monotonic()))
-            else:
-                self.background(connection.disconnect(), self.tasks)
+            for closed in pool.take_back(connection, op, outcomes, clean, self.own.remap):
+                self.background(closed.disconnect(), self.tasks)
         return outcomes
 
     def watch(self, watched: "_Watched", end: Callable[[], object]) -> None:
@@ -193,11 +173,10 @@ class Driver:
             for old in list(self.pools):
                 if old[0].is_closed():
                     self.pools.pop(old, None)
-            kwargs = self.own.settings(Retry(NoBackoff(), 0), None)  # _Watch is stricter, and knows a busy loop
-            if node:
-                kwargs["host"], kwargs["port"] = node
-            maker = self.own.make_pool(ConnectionPool, SentinelConnectionPool, kwargs)
-            pool = self.pools[loop, node, timeout] = Pool(maker, Gate(self.own, loop.create_future), [])
+            # _Watch is stricter than a timeout of the socket, and knows a busy loop.
+            kwargs = self.own.settings(node, Retry(NoBackoff(), 0), None)
+            pool = self.own.make_pool(ConnectionPool, SentinelConnectionPool, loop.create_future, kwargs)
+            self.pools[loop, node, timeout] = pool
         return pool
 
 

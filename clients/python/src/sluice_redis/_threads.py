@@ -1,11 +1,10 @@
 """What drives steps for threads."""
 
-import contextlib
 import os
 import threading
 import time
 from concurrent.futures import Future, wait
-from typing import Any, Callable, Dict, List, Optional, Set, Tuple, TypeVar
+from typing import Any, Callable, Coroutine, Dict, List, Optional, Set, Tuple, TypeVar
 
 from redis.backoff import NoBackoff
 from redis.connection import ConnectionPool
@@ -14,7 +13,7 @@ from redis.retry import Retry
 from redis.sentinel import SentinelConnectionPool
 
 from ._connect import FRESH, Gate, Own, Pool, is_full
-from ._core import Address, Clock, NotSent, Send, Sleep, Steps, is_misled
+from ._core import Address, Clock, NotSent, Send, Steps, at_once, driven
 from ._errors import SluiceError
 
 T = TypeVar("T")
@@ -28,19 +27,11 @@ class Driver:
         self.pools: Dict[Tuple[int, Optional[Address], float], Pool] = {}
         self.threads: Set[threading.Thread] = set()  # of the background
 
+    def driven(self, steps: Steps[T]) -> Coroutine[Any, Any, T]:
+        return driven(steps, self.send, time.sleep, waits=False)
+
     def drive(self, steps: Steps[T], sleep: Callable[[float], object] = time.sleep) -> T:
-        answer: Any = None
-        error: Optional[BaseException] = None
-        while True:
-            try:
-                step = steps.throw(error) if error else steps.send(answer)
-            except StopIteration as end:
-                return end.value  # type: ignore[no-any-return]
-            answer = error = None
-            try:
-                answer = sleep(step.seconds) if isinstance(step, Sleep) else self.send(step)
-            except BaseException as raised:
-                error = raised
+        return at_once(driven(steps, self.send, sleep, waits=False))
 
     def later(self, steps: Steps[Any]) -> Optional[threading.Thread]:
         """Runs steps in the background. Nobody learns of their errors."""
@@ -131,30 +122,15 @@ class Driver:
             outcomes += [error] * (len(op.commands) - len(outcomes))
         finally:
             spent = time.monotonic() - since
-            if any(isinstance(one, Exception) and is_misled(one, op.node, self.own.remap) for one in outcomes):
-                clean = False
-                self.close_idle(pool)
-            if clean:
-                pool.gate.replies += 1
-                pool.idle.append((connection, time.monotonic()))
-                spent = min(spent, left / 4)  # this thread may have been late to read it
-            else:
-                connection.disconnect()
-            op.clock.spend(spent)
+            for closed in pool.take_back(connection, op, outcomes, clean, self.own.remap):
+                closed.disconnect()
+            op.clock.spend(min(spent, left / 4) if clean else spent)  # this thread may have been late to read it
         return outcomes
-
-    def close_idle(self, pool: Pool) -> None:
-        with contextlib.suppress(IndexError):  # other threads take some, too
-            while True:
-                pool.idle.pop()[0].disconnect()
 
     def pool(self, node: Optional[Address], timeout: float) -> Pool:
         """The connections to a node whose timeout is this one, of this process: a fork has its own."""
         key = os.getpid(), node, timeout
         if key not in self.pools:
-            kwargs = self.own.settings(Retry(NoBackoff(), 0), timeout)
-            if node:
-                kwargs["host"], kwargs["port"] = node
-            maker = self.own.make_pool(ConnectionPool, SentinelConnectionPool, kwargs)
-            self.pools.setdefault(key, Pool(maker, Gate(self.own, Future), []))
+            kwargs = self.own.settings(node, Retry(NoBackoff(), 0), timeout)
+            self.pools.setdefault(key, self.own.make_pool(ConnectionPool, SentinelConnectionPool, Future, kwargs))
         return self.pools[key]

@@ -3,10 +3,7 @@
 import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING, Any, Dict, NamedTuple, Optional, Sequence, Tuple
-
-if TYPE_CHECKING:
-    from typing_extensions import TypeGuard
+from typing import Any, Dict, NamedTuple, Optional, Sequence, Tuple
 
 from ._errors import ArgumentError, shown
 
@@ -162,7 +159,7 @@ def check_int(name: str, argument: str, value: object, least: int, most: Optiona
     return value
 
 
-def is_text(value: object) -> "TypeGuard[str]":
+def is_text(value: object) -> bool:
     """Whether it is a str that UTF-8 can hold: without half a surrogate pair."""
     return _size(value) is not None
 

@@ -10,20 +10,13 @@ import asyncio
 import functools
 import time
 from datetime import timedelta
-from types import TracebackType
-from typing import (
-    TYPE_CHECKING, Any, Callable, Coroutine, Generator, Optional, Tuple, Type, TypeVar, Union,
-)  # fmt: skip
+from typing import TYPE_CHECKING, Any, Callable, Coroutine, Generator, Optional, Tuple, TypeVar, Union
 
 from redis.asyncio import Redis, RedisCluster
 
 from . import _algorithms, _budget, _limiters, _quota, _slots
-from ._breaker import Breaker
-from ._connect import own_of
-from ._core import Caller, Steps
-from ._errors import SlotLostError, SluiceError
-from ._factory import Factory, LimiterFace, ReservationFace, ReservedFace, SlotFace, make, named
-from ._limiters import OnFailure
+from ._core import Steps
+from ._factory import Factory, LimiterFace, LimitsFace, ReservationFace, ReservedFace, SlotFace, make, named
 from ._slots import OnLost
 from ._tasks import Driver
 from ._types import Decision
@@ -34,9 +27,8 @@ __all__ = [
 ]  # fmt: skip
 
 if TYPE_CHECKING:
-    from typing_extensions import Concatenate, ParamSpec
-
-    P = ParamSpec("P")
+    from ._factory import Concatenate, P
+C = TypeVar("C")
 T = TypeVar("T")
 _AWAIT = "there is no answer yet: await it first"
 
@@ -89,15 +81,15 @@ def _run(
     return named(call, method)  # type: ignore[no-any-return]
 
 
-class Limiter(LimiterFace[Any]):
-    """What all limiters have that grant permits. A subject is a text of 1 to 65536 bytes, n a whole number. A wrong
-    argument is an ArgumentError; if Redis does not decide, it is an UnavailableError or an OutcomeUnknownError."""
+class _Any(LimiterFace[C]):
+    peek = _run(_limiters.Limiter.peek)
+    reset = _run(_limiters.Limiter.reset)
 
+
+class Limiter(_Any[Any]):
     allow = _run(_limiters.Limiter.allow)
     allow_n = _run(_limiters.Limiter.allow_n)
     wait = _run(_limiters.Limiter.wait)
-    peek = _run(_limiters.Limiter.peek)
-    reset = _run(_limiters.Limiter.reset)
 
 
 class Reservation(ReservationFace):
@@ -154,15 +146,13 @@ class Reserved(ReservedFace):
             await asyncio.wait({task}, timeout=self._core.budget.timeout)
 
 
-class Budget(LimiterFace[_budget.Budget]):
+class Budget(_Any[_budget.Budget]):
     def reserved(self, subject: str, id: str, estimate: int) -> Reserved:
         return Reserved(self._driver, self._core.reserved(subject, id, estimate))
 
     reserve = _run(_budget.Budget.reserve)
     settle = _run(_budget.Budget.settle)
     charge = _run(_budget.Budget.charge)
-    peek = _run(_budget.Budget.peek)
-    reset = _run(_budget.Budget.reset)
 
 
 class Slot(SlotFace):
@@ -174,26 +164,19 @@ class Slot(SlotFace):
         self._renewals = driver.background(driver.drive(core.renewals()), driver.renewals)
 
     async def release(self) -> None:
-        release = self._driver.drive(self._core.release())
+        await self._end(self._core.release())
+
+    async def _end(self, steps: Steps[None]) -> None:
         try:
-            await release
+            await self._driver.drive(steps)
         finally:
             self._renewals.cancel()
-
 
     async def __aenter__(self) -> "Slot":
         return self
 
-    async def __aexit__(
-        self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
-    ) -> None:
-        try:
-            await self.release()
-        except SlotLostError:
-            if error is None:
-                raise
-        except SluiceError:
-            pass  # it is logged, and tried again
+    async def __aexit__(self, kind: object, error: Optional[BaseException], trace: object) -> None:
+        await self._end(self._core.leave(error))
 
 
 class _PendingSlot(_Pending[Slot]):
@@ -203,13 +186,11 @@ class _PendingSlot(_Pending[Slot]):
         self._slot = await self
         return self._slot
 
-    async def __aexit__(
-        self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
-    ) -> None:
+    async def __aexit__(self, kind: object, error: Optional[BaseException], trace: object) -> None:
         await self._slot.__aexit__(kind, error, trace)
 
 
-class Concurrency(LimiterFace[_slots.Concurrency]):
+class Concurrency(_Any[_slots.Concurrency]):
     @_pending
     async def try_acquire(self, subject: str, on_lost: OnLost = None) -> Tuple[Optional[Slot], Decision]:
         lease, decision = await self._driver.drive(self._core.try_acquire(subject, on_lost))
@@ -221,25 +202,14 @@ class Concurrency(LimiterFace[_slots.Concurrency]):
     async def _acquire(self, subject: str, max_wait: Optional[timedelta], on_lost: OnLost) -> Slot:
         return Slot(self._driver, await self._driver.drive(self._core.acquire(subject, max_wait, on_lost)))
 
-    peek = _run(_slots.Concurrency.peek)
-    reset = _run(_slots.Concurrency.reset)
 
-
-class Limits:
+class Limits(LimitsFace["Union[Redis, RedisCluster]"]):
     """Makes limiters on one Redis, for asyncio: `Limits(redis.asyncio.Redis())`, or a redis.asyncio.RedisCluster.
 
     All else is as in sluice_redis.Limits. Each event loop has connections of its own.
     """
 
-    def __init__(
-        self, client: "Union[Redis, RedisCluster]", prefix: str = "sluice", preloaded: bool = False,
-        timeout: Optional[timedelta] = None, on_failure: OnFailure = "error", breaker: Optional[Breaker] = Breaker(),
-    ) -> None:
-        own = own_of(client, asynchronous=True)
-        self._driver = Driver(own)
-        caller = Caller(own.nodes, own.remap, preloaded, breaker)
-        self._setup = Factory(caller, self._driver.later, prefix, timeout, on_failure)
-        self._core = self._setup
+    _new_driver, _is_async = Driver, True
 
     list_log = make(ListLog, Factory.list_log)
     zset_log = make(ZSetLog, Factory.zset_log)
@@ -264,5 +234,5 @@ class Limits:
         await self.flush(within)
         loop = asyncio.get_running_loop()
         for key, pool in list(self._driver.pools.items()):
-            if key[0] is loop:
-                await self._driver.close_idle(pool)
+            for connection in pool.drained() if key[0] is loop else ():
+                await self._driver.quietly(connection.disconnect())

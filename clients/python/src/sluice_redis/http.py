@@ -23,10 +23,10 @@ from urllib.parse import unquote_to_bytes
 
 from . import _sync, aio
 from ._admission import Asked, NoKey, Result, asked, given_back, held, result_of
-from ._errors import ArgumentError, ExceedsLimitError, SluiceError, shown
+from ._core import at_once
+from ._errors import ArgumentError, ExceedsLimitError, SluiceError, shown, warn
 from ._headers import Answer, Headers, headers_of, headers_of_all, problem
 from ._keys import Cost, Key, NoPeer, Request, _text, key_by_header, key_by_ip, subject_of
-from ._log import warn
 from ._types import DAY_US, check_duration, check_int
 
 __all__ = [
@@ -62,6 +62,7 @@ class _Middleware(Generic[L]):
     _kind: str
     _module: str
     _wanted: Type[Any]
+    _awaits = False
 
     def __init__(
         self, app: Any, limiter: Union[L, Charges[L]], key: Optional[Key] = None, cost: Optional[Cost] = None, *,
@@ -99,6 +100,19 @@ class _Middleware(Generic[L]):
     def _asked(self, charges: Any) -> List[Asked]:
         return asked(charges, self._wanted, self.count is not None)
 
+    async def _decided(self, request: Request) -> Answer:
+        """Of WSGI it awaits nothing."""
+        parts: List[Asked] = []
+        try:
+            charges = self.charges(request)
+            parts = self._asked(await charges if self._awaits and inspect.isawaitable(charges) else charges)
+            if not parts:
+                return Answer([])
+            decisions = await parts[0][0]._driver.driven(held(parts, self.max_wait, self.places))
+        except SluiceError as error:
+            return self._answer(request, parts, (), error)
+        return self._answer(request, parts, decisions)
+
     def _answer(
         self, request: Request, parts: Sequence[Asked], decisions: Any = (), error: Optional[SluiceError] = None
     ) -> Answer:
@@ -131,7 +145,7 @@ class WSGI(_Middleware[_sync.Limiter]):
             return [] if value is None else [str(value).encode("latin-1", "replace")]
 
         path = _text(environ.get("PATH_INFO", "").encode("latin-1", "replace"))
-        answer = self._decide(Request(environ.get("REMOTE_ADDR", ""), raw, path, environ))
+        answer = at_once(self._decided(Request(environ.get("REMOTE_ADDR", ""), raw, path, environ)))
         if answer.status:
             start_response(answer.status, answer.headers)
             return [] if environ.get("REQUEST_METHOD") == "HEAD" else [answer.body]
@@ -145,23 +159,12 @@ class WSGI(_Middleware[_sync.Limiter]):
 
         return self.app(environ, start)  # type: ignore[no-any-return]
 
-    def _decide(self, request: Request) -> Answer:
-        parts: List[Asked] = []
-        try:
-            parts = self._asked(self.charges(request))
-            if not parts:
-                return Answer([])
-            decisions = parts[0][0]._driver.drive(held(parts, self.max_wait, self.places))
-        except SluiceError as error:
-            return self._answer(request, parts, (), error)
-        return self._answer(request, parts, decisions)
-
 
 class ASGI(_Middleware[aio.Limiter]):
     __doc__ = f"""ASGI middleware around app, for HTTP requests (WebSockets are passed on). limiter is one of
     sluice_redis.aio.Limits. With Starlette: app.add_middleware(ASGI, limiter=limiter). {_Middleware.__doc__}"""
 
-    _kind, _module, _wanted = "an ASGI application", "sluice_redis.aio", aio.Limiter
+    _kind, _module, _wanted, _awaits = "an ASGI application", "sluice_redis.aio", aio.Limiter, True
 
     async def __call__(self, scope: Any, receive: Any, send: Callable[[Any], Awaitable[None]]) -> None:
         if scope["type"] != "http":
@@ -193,16 +196,7 @@ class ASGI(_Middleware[aio.Limiter]):
         raw_path = scope.get("raw_path")
         path = unquote_to_bytes(raw_path.partition(b"?")[0]) if raw_path else scope.get("path", "").encode()
         request = Request((scope.get("client") or [""])[0] or "", raw, _text(path), scope)
-        parts: List[Asked] = []
-        try:
-            charges = self.charges(request)
-            parts = self._asked(await charges if inspect.isawaitable(charges) else charges)
-            if not parts:
-                return Answer([])
-            decisions = await parts[0][0]._driver.drive(held(parts, self.max_wait, self.places))
-        except SluiceError as error:
-            return self._answer(request, parts, (), error)
-        return self._answer(request, parts, decisions)
+        return await self._decided(request)
 
 
 async def _count(charged: List[Any], message: Any) -> None:

@@ -36,17 +36,24 @@ _NAME = "limits"  # of all limiters
 class _Shared:
     """What is the same for threads and for asyncio."""
 
-    def _connect(self, kind: Any, module: Any, uri: str, prefix: str, on_failure: OnFailure, options: Any) -> None:
+    _kind: Any
+    _redis: Any
+
+    def __init__(
+        self, uri: str, wrap_exceptions: bool = False, key_prefix: str = "sluice", on_failure: OnFailure = "error",
+        **options: Any,
+    ) -> None:
+        super().__init__(uri, wrap_exceptions)  # type: ignore[call-arg]
         options.pop("implementation", None)  # which client limits' own async storages take
         scheme, _, address = uri.partition("sluice+")[2].partition("://")
         if scheme == "redis+cluster":
-            self.client = options.pop("client", None) or module.RedisCluster.from_url(f"redis://{address}", **options)
+            self.client = options.pop("client", None) or self._redis.RedisCluster.from_url(f"redis://{address}", **options)
         else:
             url = f"{scheme.replace('redis+unix', 'unix')}://{address}"
-            self.client = options.pop("client", None) or module.Redis.from_url(url, **options)
-        self.limits = kind(self.client, prefix=prefix, on_failure=on_failure)
+            self.client = options.pop("client", None) or self._redis.Redis.from_url(url, **options)
+        self.limits = self._kind(self.client, prefix=key_prefix, on_failure=on_failure)
         self.limiter = functools.lru_cache(1000)(self._make)
-        self.pattern = f"{prefix}:{_NAME}:*"
+        self.pattern = f"{key_prefix}:{_NAME}:*"
 
     def _make(self, amount: int, expiry: int) -> Any:
         window = timedelta(seconds=expiry)
@@ -88,12 +95,7 @@ class Storage(_Shared, limits.storage.Storage, limits.storage.MovingWindowSuppor
 
     STORAGE_SCHEME = ["sluice+redis", "sluice+rediss", "sluice+redis+unix", "sluice+redis+cluster"]
 
-    def __init__(
-        self, uri: str, wrap_exceptions: bool = False, key_prefix: str = "sluice", on_failure: OnFailure = "error",
-        **options: Any,
-    ) -> None:
-        super().__init__(uri, wrap_exceptions)
-        self._connect(Limits, redis, uri, key_prefix, on_failure, options)
+    _kind, _redis = Limits, redis
 
     def acquire_entry(self, key: str, limit: int, expiry: int, amount: int = 1) -> bool:
         return amount <= limit and bool(amount == 0 or self.limiter(limit, expiry).allow_n(key, amount))
@@ -120,12 +122,7 @@ class AsyncStorage(_Shared, limits.aio.storage.Storage, limits.aio.storage.Movin
 
     STORAGE_SCHEME = [f"async+{scheme}" for scheme in Storage.STORAGE_SCHEME]
 
-    def __init__(
-        self, uri: str, wrap_exceptions: bool = False, key_prefix: str = "sluice", on_failure: OnFailure = "error",
-        **options: Any,
-    ) -> None:
-        super().__init__(uri, wrap_exceptions)
-        self._connect(aio.Limits, redis.asyncio, uri, key_prefix, on_failure, options)
+    _kind, _redis = aio.Limits, redis.asyncio
 
     async def acquire_entry(self, key: str, limit: int, expiry: int, amount: int = 1) -> bool:
         return amount <= limit and bool(amount == 0 or await self.limiter(limit, expiry).allow_n(key, amount))
