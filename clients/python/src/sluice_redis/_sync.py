@@ -28,12 +28,12 @@ def _run(method: "Callable[Concatenate[Any, P], Steps[T]]") -> "Callable[Concate
     return named(call, method)  # type: ignore[no-any-return]
 
 
-class _Any(LimiterFace[C]):
+class _Peekable(LimiterFace[C]):
     peek = _run(_limiters.Limiter.peek)
     reset = _run(_limiters.Limiter.reset)
 
 
-class Limiter(_Any[Any]):
+class Limiter(_Peekable[Any]):
     allow = _run(_limiters.Limiter.allow)
     allow_n = _run(_limiters.Limiter.allow_n)
     wait = _run(_limiters.Limiter.wait)
@@ -89,7 +89,7 @@ class Reserved(ReservedFace):
             thread.join(self._core.budget.timeout)
 
 
-class Budget(_Any[_budget.Budget]):
+class Budget(_Peekable[_budget.Budget]):
     def reserved(self, subject: str, id: str, estimate: int) -> Reserved:
         return Reserved(self._driver, self._core.reserved(subject, id, estimate))
 
@@ -123,7 +123,7 @@ class Slot(SlotFace):
         self._end(self._core.leave(error))
 
 
-class Concurrency(_Any[_slots.Concurrency]):
+class Concurrency(_Peekable[_slots.Concurrency]):
     def try_acquire(self, subject: str, on_lost: OnLost = None) -> Tuple[Optional[Slot], Decision]:
         lease, decision = self._driver.drive(self._core.try_acquire(subject, on_lost))
         return lease and Slot(self._driver, lease), decision

@@ -81,12 +81,12 @@ def _run(
     return named(call, method)  # type: ignore[no-any-return]
 
 
-class _Any(LimiterFace[C]):
+class _Peekable(LimiterFace[C]):
     peek = _run(_limiters.Limiter.peek)
     reset = _run(_limiters.Limiter.reset)
 
 
-class Limiter(_Any[Any]):
+class Limiter(_Peekable[Any]):
     allow = _run(_limiters.Limiter.allow)
     allow_n = _run(_limiters.Limiter.allow_n)
     wait = _run(_limiters.Limiter.wait)
@@ -146,7 +146,7 @@ class Reserved(ReservedFace):
             await asyncio.wait({task}, timeout=self._core.budget.timeout)
 
 
-class Budget(_Any[_budget.Budget]):
+class Budget(_Peekable[_budget.Budget]):
     def reserved(self, subject: str, id: str, estimate: int) -> Reserved:
         return Reserved(self._driver, self._core.reserved(subject, id, estimate))
 
@@ -190,7 +190,7 @@ class _PendingSlot(_Pending[Slot]):
         await self._slot.__aexit__(kind, error, trace)
 
 
-class Concurrency(_Any[_slots.Concurrency]):
+class Concurrency(_Peekable[_slots.Concurrency]):
     @_pending
     async def try_acquire(self, subject: str, on_lost: OnLost = None) -> Tuple[Optional[Slot], Decision]:
         lease, decision = await self._driver.drive(self._core.try_acquire(subject, on_lost))
