@@ -1,13 +1,18 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/sluice-redis/sluice"
+	"github.com/sluice-redis/sluice/httplimit"
 	"github.com/sluice-redis/sluice/loader"
 )
 
@@ -28,7 +33,7 @@ var (
 )
 
 // callers are the ways side by side: a new one of the loader is one more entry.
-func callers(rdb *redis.Client) []caller {
+func callers(rdb *redis.Client, pages *httptest.Server) []caller {
 	limits := loader.New(rdb, loader.WithoutSharing())
 	options := *rdb.Options()
 	options.ContextTimeoutEnabled = false
@@ -42,13 +47,47 @@ func callers(rdb *redis.Client) []caller {
 		{"loader GCRA, no ContextTimeoutEnabled", 1, allowing(plain.GCRA("e2e", e2eLimit))},
 		{"loader ListLog", 1, allowing(limits.ListLog("e2e", loader.PerSecond(1000)))},
 		{"loader GCRA, shared round trips", 1, allowing(shared)},
-		{"loader GCRA", batchSize, batching(limits, gcra)},
+		{"loader GCRA, batches of 100", batchSize, batching(limits, gcra)},
 		{"loader GCRA, one subject", 1, hot(gcra, e2eLimit)},
 		{"loader GCRA, one subject, shared round trips", 1, hot(shared, e2eLimit)},
 		{"loader GCRA, one subject, mostly denied", 1, hot(gcra, lowLimit)},
 		{"loader GCRA, one subject, mostly denied, shared round trips", 1, hot(shared, lowLimit)},
-		{"INCR, bare", batchSize, pipelined(rdb, bareIncr)},
-		{"EVALSHA gcra, bare", batchSize, pipelined(rdb, bareEvalsha)},
+		{"INCR, bare, pipelines of 100", batchSize, pipelined(rdb, bareIncr)},
+		{"EVALSHA gcra, bare, pipelines of 100", batchSize, pipelined(rdb, bareEvalsha)},
+		{"GET of a page over HTTP, no limit", 1, getting(pages, "/free")},
+		{"GET of a page over HTTP, httplimit with a ListLog", 1, getting(pages, "/limited")},
+	}
+}
+
+// newPages serves a page without a limit and behind httplimit.
+func newPages(rdb *redis.Client) *httptest.Server {
+	page := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello\n") })
+	log := loader.New(rdb).ListLog("http", loader.PerSecond(1000))
+	mux := http.NewServeMux()
+	mux.Handle("/free", page)
+	mux.Handle("/limited", httplimit.New(log, httplimit.KeyByHeader("X-Subject")).Handler(page))
+	return httptest.NewServer(mux)
+}
+
+// getting asks for a page.
+func getting(pages *httptest.Server, path string) func(context.Context, int) error {
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: slices.Max(goroutines)}}
+	return func(ctx context.Context, i int) error {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, pages.URL+path, nil)
+		if err != nil {
+			return err
+		}
+		request.Header.Set("X-Subject", subjectOf(i))
+		response, err := client.Do(request)
+		if err != nil {
+			return err
+		}
+		_, err = io.Copy(io.Discard, response.Body)
+		_ = response.Body.Close()
+		if err == nil && response.StatusCode != http.StatusOK {
+			err = fmt.Errorf("%s: %s", path, response.Status)
+		}
+		return err
 	}
 }
 
@@ -115,24 +154,32 @@ type calling struct {
 
 // endToEnd measures every caller at every number of goroutines.
 func (b *bench) endToEnd(ctx context.Context) ([]*Row, error) {
+	pages := newPages(b.server.Client)
+	defer pages.Close()
+	var list []calling
+	for _, c := range callers(b.server.Client, pages) {
+		for _, n := range goroutines {
+			list = append(list, calling{&Row{Name: c.way, Size: int64(n)},
+				load{goroutines: n, batch: c.batch, span: b.loadSpan, call: c.call}})
+		}
+	}
+	return b.calling(ctx, list)
+}
+
+// calling measures the calls in turn.
+func (b *bench) calling(ctx context.Context, list []calling) (rows []*Row, err error) {
 	if err := loader.New(b.server.Client).Preload(ctx); err != nil {
 		return nil, err
 	}
-	var rows []*Row
-	var list []calling
-	for _, c := range callers(b.server.Client) {
-		for _, n := range goroutines {
-			row := &Row{Name: c.way, Case: fmt.Sprint(c.batch), Size: int64(n)}
-			rows = append(rows, row)
-			list = append(list, calling{row, load{goroutines: n, batch: c.batch, span: b.loadSpan, call: c.call}})
-		}
+	for _, c := range list {
+		rows = append(rows, c.Row)
 	}
 	return rows, inTurn(b, list, func(c calling, _ int) error {
 		sample, err := b.load(ctx, c.load)
 		if err != nil {
 			return fmt.Errorf("%s: %w", c.Name, err)
 		}
-		c.noteLoad("", sample)
+		c.noteLoad(sample)
 		return nil
 	})
 }
@@ -145,7 +192,7 @@ type together struct {
 
 var togethers = []together{
 	{sluice.GCRAV1(), sluice.GCRAManyV1(), []any{1_000_000, time.Minute.Microseconds(), 1_000_000, 1, 0}},
-	{sluice.ListLogV1(), sluice.ListLogManyV1(), []any{1000, (10 * time.Minute).Microseconds(), 1, 0}},
+	{sluice.ListLogV1(), sluice.ListLogManyV1(), []any{10_000, (10 * time.Minute).Microseconds(), 1, 0}},
 	{sluice.SliceRingV1(), sluice.SliceRingManyV1(), []any{1, 0, 300_000, 201, 1_000_000}},
 }
 
@@ -159,51 +206,25 @@ const manyLaps = 7 // over the subjects, in a round: a log holds one permit more
 // manys measures the server's processor time for one decision in calls for many keys, over 1000 subjects, all granted.
 // The decisions come in pipelines of 100, whatever the number of keys in a call; 1 is the script for one key.
 func (b *bench) manys(ctx context.Context) ([]*Row, error) {
-	var rows []*Row
-	type calls struct {
-		together
-		rows []*Row
-	}
-	var list []calls
+	var list []calling
+	bases := map[*Row]*Row{}
 	for _, t := range togethers {
-		c := calls{together: t}
+		var base *Row
 		for _, keys := range t.keysOfACall() {
-			c.rows = append(c.rows, &Row{Name: t.many.Name, Size: int64(keys)})
+			row := &Row{Name: t.many.Name, Size: int64(keys)}
+			base = cmp.Or(base, row)
+			bases[row] = base
+			list = append(list, calling{row, load{goroutines: 1, batch: batchSize, calls: manyLaps * subjects / batchSize,
+				call: func(ctx context.Context, i int) error { return t.pipeline(ctx, b.server, i, keys) }}})
 		}
-		list, rows = append(list, c), append(rows, c.rows...)
 	}
-	return rows, inTurn(b, list, func(c calls, round int) error {
-		for _, row := range c.rows {
-			us, err := b.spentOn(ctx, c.together, int(row.Size))
-			if err != nil {
-				return fmt.Errorf("%s, %d keys: %w", row.Name, row.Size, err)
-			}
-			row.note("cpu us", us)
-			row.note("to single calls", us/c.rows[0].rounds["cpu us"][round])
-		}
-		return nil
-	})
-}
-
-// spentOn is the processor time of the server for one decision.
-func (b *bench) spentOn(ctx context.Context, t together, keys int) (float64, error) {
-	err := b.server.FlushAll(ctx).Err()
-	for _, script := range []sluice.Script{t.one, t.many} {
+	rows, err := b.calling(ctx, list)
+	for _, row := range rows {
 		if err == nil {
-			err = b.server.ScriptLoad(ctx, script.Source).Err()
+			row.against(bases[row], "cpu us", "to single calls")
 		}
 	}
-	if err != nil {
-		return 0, err
-	}
-	l := load{goroutines: 1, batch: batchSize, calls: subjects / batchSize,
-		call: func(ctx context.Context, i int) error { return t.pipeline(ctx, b.server, i, keys) }}
-	if _, err := b.load(ctx, l); err != nil { // the first lap makes the keys
-		return 0, err
-	}
-	l.calls *= manyLaps
-	s, err := b.load(ctx, l)
-	return s.cpu, err
+	return rows, err
 }
 
 func (t together) pipeline(ctx context.Context, on *server, from, keys int) error {
@@ -215,7 +236,7 @@ func (t together) pipeline(ctx context.Context, on *server, from, keys int) erro
 	for at := from; at < from+batchSize; at += keys {
 		words := []any{"evalsha", script.SHA1, keys}
 		for k := range keys {
-			words = append(words, "sluice:many:{"+subjectOf(at+k)+"}:"+script.Name)
+			words = append(words, fmt.Sprintf("sluice:many:{%s}:%s:%d", subjectOf(at+k), script.Name, keys))
 		}
 		p.Do(ctx, append(words, t.args...)...)
 	}

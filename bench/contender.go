@@ -109,12 +109,12 @@ func (b *bench) load(ctx context.Context, l load) (sample, error) {
 }
 
 // noteLoad notes decisions a second, percentiles of the time of a call and the server's processor time, in
-// microseconds, under names that begin alike.
-func (r *Row) noteLoad(prefix string, s sample) {
-	r.note(prefix+"per second", 1e6/s.time)
-	r.note(prefix+"cpu us", s.cpu)
+// microseconds.
+func (r *Row) noteLoad(s sample) {
+	r.note("per second", 1e6/s.time)
+	r.note("cpu us", s.cpu)
 	for name, q := range map[string]float64{"p50 us": 0.5, "p99 us": 0.99} {
-		r.note(prefix+name, s.latencies[int(q*float64(len(s.latencies)-1))].Seconds()*1e6)
+		r.note(name, s.latencies[int(q*float64(len(s.latencies)-1))].Seconds()*1e6)
 	}
 }
 
@@ -204,8 +204,7 @@ func (c contender) memory(ctx context.Context, on *server) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	before, err := on.Keys(ctx, "*").Result()
-	if err != nil {
+	if err := on.FlushAll(ctx).Err(); err != nil {
 		return 0, err
 	}
 	for range peerLimit {
@@ -213,9 +212,5 @@ func (c contender) memory(ctx context.Context, on *server) (int64, error) {
 			return 0, err
 		}
 	}
-	keys, err := on.Keys(ctx, "*").Result()
-	if err != nil {
-		return 0, err
-	}
-	return on.memory(ctx, slices.DeleteFunc(keys, func(key string) bool { return slices.Contains(before, key) }))
+	return on.memory(ctx)
 }

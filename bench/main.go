@@ -3,7 +3,7 @@
 // table.
 //
 //	go run .                    # all but the sections that are runs of their own
-//	go run . -only section      # one section; server, worst, rings, many, go and http by themselves are only printed
+//	go run . -only section      # one section; server, worst, rings, many and go by themselves are only printed
 //	go run . -quick             # shows that everything works; also -only; prints
 //	go run . -out directory     # writes results.json there, and nothing else; also -only, -quick
 //	go run . readme             # the pages again, from results.json
@@ -13,6 +13,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -81,7 +82,6 @@ var sections = []section{
 	{"many", 25, false, false, (*bench).manys},
 	{"go", 8, false, false, (*bench).endToEnd},
 	{"peers", 25, false, true, (*bench).peers},
-	{"http", 25, false, false, (*bench).https},
 	{"languages", 25, true, true, (*bench).languages},
 	{"packages", 5, true, true, (*bench).packages},
 	{"adapters", 25, true, true, (*bench).adapters},
@@ -159,16 +159,15 @@ func command(args []string) error {
 }
 
 // measure runs b on a server of its own, prints the tables, and writes the files to out or, where they are to be kept,
-// here. Its context can be cancelled, as a handler's can.
+// here. Its context can be cancelled, as a handler's can: an interrupt leaves no server behind.
 func measure(b *bench, only, out string, keep bool) error {
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer cancel()
 	var err error
 	if b.server, err = startServer(); err != nil {
 		return err
 	}
 	defer b.server.stop()
-	stopWhenInterrupted(b.server)
 	r, err := b.run(ctx, only)
 	if err != nil {
 		return err
@@ -196,24 +195,11 @@ func (r *Results) keep(only string) error {
 		return err
 	}
 	if only == "" {
-		last.Floor, last.Scripts = r.Floor, r.Scripts
+		last.Scripts = r.Scripts
 	}
-	for name, section := range r.Sections {
-		last.Sections[name] = section
-	}
+	maps.Copy(last.Sections, r.Sections)
 	if err := last.write("results.json"); err != nil {
 		return err
 	}
 	return last.writePages()
-}
-
-// stopWhenInterrupted leaves no server behind.
-func stopWhenInterrupted(s *server) {
-	interrupted := make(chan os.Signal, 1)
-	signal.Notify(interrupted, os.Interrupt)
-	go func() {
-		<-interrupted
-		s.stop()
-		os.Exit(1)
-	}()
 }

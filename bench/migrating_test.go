@@ -1,8 +1,12 @@
 package main
 
 import (
-	"context"
-	"net/http"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -10,137 +14,126 @@ import (
 
 	"github.com/go-redis/redis_rate/v10"
 	"github.com/redis/go-redis/v9"
-	"github.com/throttled/throttled/v2"
-	"github.com/throttled/throttled/v2/store/goredisstore.v9"
-	"github.com/ulule/limiter/v3"
-	"github.com/ulule/limiter/v3/drivers/middleware/stdlib"
-	sredis "github.com/ulule/limiter/v3/drivers/store/redis"
 
-	"github.com/sluice-redis/sluice/httplimit"
+	"github.com/sluice-redis/sluice/internal/proof/redistest"
 	"github.com/sluice-redis/sluice/loader"
 )
 
-// Every call in the tables of docs/migrating.md stands in the functions below, and so compiles: those of Sluice, and
-// those of the libraries in Go.
+// oursAmong are the parameters among which the calls of Sluice in docs/migrating.md stand, theirsAmong those of the
+// library of a heading.
+const oursAmong = `ctx context.Context, rdb *redis.Client, limits *loader.Loader, limit loader.Limit, api loader.GCRA,
+	login loader.ListLog, jobs loader.TokenBucket, d loader.Decision, user, subject, id string, n int64, h http.Handler,
+	get, path func(*http.Request) string, refuse httplimit.Refusal`
+
+var theirsAmong = map[string]string{
+	"redis_rate": `rdb *redis.Client, l *redis_rate.Limiter, limit redis_rate.Limit, res *redis_rate.Result,
+		ctx context.Context, key, user string, n int`,
+	"ulule/limiter": `rdb *redis.Client, rate limiter.Rate, store limiter.Store, l *limiter.Limiter, c limiter.Context,
+		ctx context.Context, key string, n int64, h http.Handler, get func(*http.Request) string,
+		failed stdlib.ErrorHandler, reached stdlib.LimitReachedHandler`,
+	"throttled": `store throttled.GCRAStoreCtx, quota throttled.RateQuota, l *throttled.GCRARateLimiterCtx, limited bool,
+		res throttled.RateLimitResult, m throttled.HTTPRateLimiterCtx, ctx context.Context, key string, n int, h http.Handler`,
+	"go-limiter": `store limiter.Store, tokens uint64, interval time.Duration, m *httplimit.Middleware,
+		dial func() (redigo.Conn, error), ctx context.Context, key string, h http.Handler`,
+}
+
+// imported are the packages by the names that the page gives them. go-limiter has others.
+var imported = map[string]string{
+	"context": "context", "http": "net/http", "time": "time", "redis": "github.com/redis/go-redis/v9",
+	"loader": "github.com/sluice-redis/sluice/loader", "httplimit": "github.com/sluice-redis/sluice/httplimit",
+	"redis_rate": "github.com/go-redis/redis_rate/v10", "throttled": "github.com/throttled/throttled/v2",
+	"limiter": "github.com/ulule/limiter/v3", "stdlib": "github.com/ulule/limiter/v3/drivers/middleware/stdlib",
+	"sredis": "github.com/ulule/limiter/v3/drivers/store/redis", "redigo": "github.com/gomodule/redigo/redis",
+	"redisstore": "github.com/sethvargo/go-redisstore",
+
+	"go-limiter limiter":   "github.com/sethvargo/go-limiter",
+	"go-limiter httplimit": "github.com/sethvargo/go-limiter/httplimit",
+}
+
+// Every call in the tables of docs/migrating.md compiles: those of Sluice, and those of the libraries in Go.
 func TestMigratingCompiles(t *testing.T) {
-	source := read(t, "migrating_test.go") + read(t, "migrating_golimiter_test.go")
-	source = regexp.MustCompile(`(?m)^\t*//.*$`).ReplaceAllString(source, "")
-	page, java, _ := strings.Cut(read(t, "../docs/migrating.md"), "## Redisson")
-	calls := 0
-	check := func(cell string) {
-		for _, code := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(cell, -1) {
-			if calls++; !strings.Contains(source, code[1]) {
-				t.Errorf("%s is not in the functions of this test", code[1])
+	dir, files, calls := t.TempDir(), []string{"vet"}, 0
+	compile := func(library, params, cells string) {
+		var body strings.Builder
+		for _, code := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(cells, -1) {
+			calls++
+			fmt.Fprintf(&body, "func _(%s) {{\n%s\n}}\n", params, statement(code[1]))
+		}
+		source := "package main\n"
+		for name, path := range imported {
+			if other := imported[library+" "+name]; other != "" {
+				path = other
+			}
+			if regexp.MustCompile(`\b` + name + `\.`).MatchString(body.String()) {
+				source += fmt.Sprintf("import %s %q\n", name, path)
 			}
 		}
+		file := filepath.Join(dir, fmt.Sprintf("calls%d.go", len(files)))
+		must(t, os.WriteFile(file, []byte(source+body.String()), 0o600))
+		files = append(files, file)
 	}
-	for _, row := range regexp.MustCompile(`(?m)^\|.*\|$`).FindAllString(page, -1) {
-		check(row)
+	for _, section := range strings.Split(read(t, "../docs/migrating.md"), "\n## ") {
+		library := strings.Fields(section)[0]
+		for _, row := range regexp.MustCompile(`(?m)^\|([^|]*)\|(.*)\|$`).FindAllStringSubmatch(section, -1) {
+			if params, inGo := theirsAmong[library]; inGo {
+				compile(library, params, row[1])
+			}
+			compile("", oursAmong, row[2])
+		}
 	}
-	for _, row := range regexp.MustCompile(`(?m)^\|[^|]*\|(.*)\|$`).FindAllStringSubmatch(java, -1) {
-		check(row[1])
-	}
-	if calls < 100 {
-		t.Errorf("found only %d calls", calls)
-	}
-}
-
-// The functions are not called.
-var _ = []any{sluiceCalls, redissonCalls, httpCalls, redisRateCalls, ululeCalls, throttledCalls, goLimiterCalls}
-
-// use keeps values from being unused.
-func use(...any) {}
-
-func sluiceCalls(ctx context.Context, rdb *redis.Client, user string, n int64) {
-	limits := loader.New(rdb)
-	use(limits.GCRA("api", loader.PerSecond(10)).Allow(ctx, user))
-	limit := loader.Limit{Permits: 10, Burst: 20, Window: time.Second}
-	use(limit, loader.Limit{Permits: 20, Window: time.Minute, Burst: 6}, loader.PerMinute(5))
-	{
-		api := limits.GCRA("api", limit)
-		use(api.AllowN(ctx, user, n))
-		use(api.Peek(ctx, user))
-		use(api.With(limit))
-		use(api.Reset(ctx, user))
-		d, err := api.AllowN(ctx, user, n)
-		use(d, err)
-	}
-	login := limits.ListLog("login", loader.PerMinute(5))
-	d, err := login.Allow(ctx, user)
-	use(d.Granted, !d.Granted, d.Wait, d.Remaining, d.ResetAfter, err)
-	use(login.Peek(ctx, user))
-	use(login.Reset(ctx, user))
-	use(login.AllowN(ctx, user, n))
-	{
-		api := limits.ListLog("api", loader.PerMinute(15))
-		d, err := api.Allow(ctx, user)
-		use(d.Limit.Permits, err, loader.ListLog.GiveBack, loader.ZSetLog.GiveBack, loader.SliceRing.GiveBack)
-	}
-	{
-		api := login
-		d, err := api.Peek(ctx, user)
-		use(d, err)
+	if out, err := exec.Command("go", files...).CombinedOutput(); err != nil || calls < 80 {
+		t.Errorf("%d calls: %v\n%s", calls, err, out)
 	}
 }
 
-func redissonCalls(ctx context.Context, limits *loader.Loader, subject string, limit loader.Limit, id string, n int64) {
-	jobs := limits.TokenBucket("jobs", loader.PerSecond(5))
-	use(limits.TokenBucket("jobs", limit, loader.PerClient(), loader.ClientID(id)))
-	use(jobs.SetRate(ctx, subject, limit))
-	use(jobs.AllowN(ctx, subject, n))
-	use(jobs.WaitN(ctx, subject, n))
-	d, err := jobs.Peek(ctx, subject)
-	use(d.Remaining, d.Limit, err)
-	use(jobs.Reset(ctx, subject))
+// statement is a call, a declaration of values that are used, or another expression that is used.
+func statement(code string) string {
+	if names, _, declares := strings.Cut(code, " := "); declares {
+		return code + "\n_" + strings.Repeat(", _", strings.Count(names, ",")) + " = " + names
+	}
+	expr, err := parser.ParseExpr(code)
+	if _, name := expr.(*ast.Ident); err == nil && name {
+		return ""
+	}
+	if _, call := expr.(*ast.CallExpr); call {
+		return code
+	}
+	return "_ = " + code
 }
 
-func httpCalls(login, api loader.ListLog, h http.Handler, get, path func(*http.Request) string,
-	refuse httplimit.Refusal) {
-	use(httplimit.New(login, httplimit.KeyByIP()).Handler(h), httplimit.New(api, httplimit.KeyByIP()).Handler(h))
-	use(httplimit.KeyBy(get), httplimit.Refuse(refuse))
-	use(httplimit.KeyByIP(httplimit.TrustXForwardedFor("10.0.0.0/8")))
-	use(httplimit.Join(httplimit.KeyBy(path), httplimit.KeyByHeader("X-Api-Key")))
-	use(httplimit.Headers(httplimit.XRateLimit), httplimit.Headers(httplimit.Draft11|httplimit.XRateLimit))
-	use(httplimit.IPv6Prefix(128))
-}
-
-func redisRateCalls(ctx context.Context, rdb *redis.Client, key, user string, n int) {
-	l := redis_rate.NewLimiter(rdb)
-	use(l.Allow(ctx, "api:"+user, redis_rate.PerSecond(10)))
-	limit := redis_rate.Limit{Rate: 10, Burst: 20, Period: time.Second}
-	use(l.AllowAtMost(ctx, key, limit, n))
-	res, err := l.AllowN(ctx, key, limit, n)
-	use(res.Allowed > 0, res.RetryAfter, res.Remaining, res.ResetAfter, err)
-	use(l.Reset(ctx, key))
-}
-
-func ululeCalls(ctx context.Context, rdb *redis.Client, key string, n int64, h http.Handler,
-	get func(*http.Request) string, failed stdlib.ErrorHandler, reached stdlib.LimitReachedHandler) {
-	rate, err := limiter.NewRateFromFormatted("5-M")
-	use(err)
-	store, err := sredis.NewStore(rdb)
-	use(err, limiter.New(store, rate, limiter.WithTrustForwardHeader(true)))
-	l := limiter.New(store, rate)
-	c, err := l.Get(ctx, key)
-	use(c.Reached, c.Remaining, c.Reset, err)
-	use(l.Peek(ctx, key))
-	use(l.Reset(ctx, key))
-	use(l.Increment(ctx, key, n))
-	use(stdlib.NewMiddleware(l).Handler(h), stdlib.WithKeyGetter(get))
-	use(stdlib.WithErrorHandler(failed), stdlib.WithLimitReachedHandler(reached))
-}
-
-func throttledCalls(ctx context.Context, rdb *redis.Client, key string, n int, h http.Handler) {
-	store, err := goredisstore.NewCtx(rdb, "")
-	use(err)
-	quota := throttled.RateQuota{MaxRate: throttled.PerMin(20), MaxBurst: 5}
-	l, err := throttled.NewGCRARateLimiterCtx(store, quota)
-	use(err)
-	limited, res, err := l.RateLimitCtx(ctx, key, n)
-	use(limited, res.RetryAfter, res.ResetAfter, res.Remaining, err)
-	use(l.RateLimitCtx(ctx, key, 0))
-	l.SetMaxCASAttemptsLimit(n)
-	m := throttled.HTTPRateLimiterCtx{RateLimiter: l, VaryBy: &throttled.VaryBy{RemoteAddr: true}}
-	use(m.RateLimit(h), m.DeniedHandler, m.Error)
-	use(throttled.VaryBy{Path: true, Headers: []string{"X-Api-Key"}})
+// TestServerMigratingSteps holds docs/migrating.md to "exactly the limit in each step". Half of the processes have
+// taken each step and half have not, 300 requests of one subject come in a window, and 100 are granted.
+func TestServerMigratingSteps(t *testing.T) {
+	rdb := redis.NewClient(&redis.Options{Addr: redistest.Start(t).Addr})
+	defer rdb.Close()
+	before, after := redis_rate.NewLimiter(rdb), loader.New(rdb).ListLog("api", loader.PerHour(100))
+	old := func(subject string) bool {
+		res, err := before.Allow(t.Context(), "api:"+subject, redis_rate.Limit{Rate: 100, Burst: 100, Period: time.Hour})
+		must(t, err)
+		return res.Allowed > 0
+	}
+	sluice := func(subject string) bool {
+		d, err := after.Allow(t.Context(), subject)
+		must(t, err)
+		return d.Granted
+	}
+	both := func(subject string) bool { return old(subject) && sluice(subject) }
+	for _, step := range []struct {
+		name         string
+		first, later func(string) bool
+	}{{"to both", old, both}, {"to Sluice alone", both, sluice}} {
+		granted := 0
+		for n := range 300 { // the first 50 before the step, then both sides of it by turns
+			decide := step.first
+			if n >= 50 && n%2 == 0 {
+				decide = step.later
+			}
+			if decide(step.name) {
+				granted++
+			}
+		}
+		if granted != 100 {
+			t.Errorf("%s: %d of 300 granted, want 100", step.name, granted)
+		}
+	}
 }

@@ -38,7 +38,6 @@ var (
 func (r *Results) fill(text string) (string, error) {
 	t, err := template.New("").Funcs(template.FuncMap{
 		"duration": duration, "count": count, "join": strings.Join,
-		"short": func(sha1 string) string { return sha1[:8] },
 	}).Parse(text)
 	if err != nil {
 		return "", err
@@ -105,26 +104,17 @@ func (r *Results) Changed() []string {
 	return list
 }
 
-// A Group is the rows that stand on one line of a table.
+// A Group is the rows of one name: they stand on one line of a table.
 type Group []*Row
 
 // Name is that of its rows.
 func (g Group) Name() string { return g[0].Name }
 
-// Case is that of its rows.
-func (g Group) Case() string { return g[0].Case }
-
-// ByName are the groups of rows that have a name, ByCase a case, and ByBoth a name and a case.
-func (s *Section) ByName() []Group { return s.groups(func(r *Row) string { return r.Name }) }
-func (s *Section) ByCase() []Group { return s.groups(func(r *Row) string { return r.Case }) }
-func (s *Section) ByBoth() []Group {
-	return s.groups(func(r *Row) string { return r.Name + "/" + r.Case })
-}
-
-func (s *Section) groups(by func(*Row) string) []Group {
+// Groups are the rows by name.
+func (s *Section) Groups() []Group {
 	var list []Group
 	for _, row := range s.Rows {
-		i := slices.IndexFunc(list, func(g Group) bool { return by(g[0]) == by(row) })
+		i := slices.IndexFunc(list, func(g Group) bool { return g.Name() == row.Name })
 		if i < 0 {
 			i = len(list)
 			list = append(list, nil)
@@ -182,24 +172,6 @@ func (r *Results) Bounds() []*Row {
 	})
 }
 
-// The rows of README's table: the exact one of ours, and the best known libraries of two promises.
-var compared = []string{"list_log", "redis_rate", "ulule/limiter"}
-
-// Compared are the rows of README's table.
-func (r *Results) Compared() []*Row {
-	return slices.DeleteFunc(r.rows("peers"), func(row *Row) bool { return !slices.Contains(compared, row.Name) })
-}
-
-// Busiest is README's row of the packages: Node with the faster client.
-func (r *Results) Busiest() *Row {
-	for _, row := range r.rows("packages") {
-		if row.Where == "Node, ioredis" && row.Size > 1 {
-			return row
-		}
-	}
-	return nil
-}
-
 // Label is the name and the version.
 func (r *Row) Label() string { return strings.TrimSpace(r.Name + " " + r.Version) }
 
@@ -214,13 +186,13 @@ func (r *Row) Cells(format string, figures ...string) string {
 	return strings.Join(cells, " | ")
 }
 
-// Load is a cell of a load whose figures' names begin so: calls a second, and two percentiles of their time.
-func (r *Row) Load(prefix, unit string) string {
+// Load is a cell of a load: calls a second, and two percentiles of their time.
+func (r *Row) Load(unit string) string {
 	format, by := "%.0f (%.0f / %.0f %s)", 1.0
 	if unit == "ms" {
 		format, by = "%.0f (%.1f / %.1f %s)", 1000
 	}
-	figure := func(name string) float64 { return r.Figures[prefix+name].Median }
+	figure := func(name string) float64 { return r.Figures[name].Median }
 	return fmt.Sprintf(format, figure("per second"), figure("p50 us")/by, figure("p99 us")/by, unit)
 }
 
@@ -240,17 +212,13 @@ func (r *Row) Found(i int) string {
 	return text
 }
 
-// count writes powers of ten as such.
+// count writes large powers of ten as such.
 func count(n int64) string {
-	switch n {
-	case 1e4:
-		return "10^4"
-	case 1e5:
-		return "10^5"
-	case 1e6:
-		return "10^6"
+	text := fmt.Sprint(n)
+	if zeros := strings.TrimLeft(text, "1"); n >= 1e4 && strings.Trim(zeros, "0") == "" {
+		return fmt.Sprintf("10^%d", len(zeros))
 	}
-	return fmt.Sprint(n)
+	return text
 }
 
 // duration writes microseconds as people say them.

@@ -91,20 +91,16 @@ func newRedisRate(on *server, limit int64, window time.Duration) (decider, error
 }
 
 func newThrottled(on *server, limit int64, window time.Duration) (decider, error) {
-	l, err := throttledLimiter(on, limit, window)
-	return func(ctx context.Context, subject string) (bool, error) {
-		limited, _, err := l.RateLimitCtx(ctx, subject, 1)
-		return !limited, err
-	}, err
-}
-
-func throttledLimiter(on *server, limit int64, window time.Duration) (*throttled.GCRARateLimiterCtx, error) {
 	store, err := goredisstore.NewCtx(on.Client, "throttled:")
 	if err != nil {
 		return nil, err
 	}
 	quota := throttled.RateQuota{MaxRate: throttled.PerDuration(int(limit), window), MaxBurst: int(limit) - 1}
-	return throttled.NewGCRARateLimiterCtx(store, quota)
+	l, err := throttled.NewGCRARateLimiterCtx(store, quota)
+	return func(ctx context.Context, subject string) (bool, error) {
+		limited, _, err := l.RateLimitCtx(ctx, subject, 1)
+		return !limited, err
+	}, err
 }
 
 func newUlule(on *server, limit int64, window time.Duration) (decider, error) {
@@ -136,17 +132,12 @@ func newRedisStore(on *server, limit int64, window time.Duration) (decider, erro
 }
 
 func newHTTPRate(on *server, limit int64, window time.Duration) (decider, error) {
-	l := httprateLimiter(on, limit, window)
+	counter := httprateredis.NewCounter(&httprateredis.Config{Client: on.Client, FallbackDisabled: true})
+	l := httprate.NewRateLimiter(int(limit), window, httprate.WithLimitCounter(counter))
 	request := httptest.NewRequest(http.MethodGet, "/", nil)
 	return func(_ context.Context, subject string) (bool, error) {
 		return !l.OnLimit(httptest.NewRecorder(), request, subject), nil
 	}, nil
-}
-
-func httprateLimiter(on *server, limit int64, window time.Duration) *httprate.RateLimiter {
-	counter := httprateredis.NewCounter(&httprateredis.Config{Client: on.Client, FallbackDisabled: true})
-	return httprate.NewRateLimiter(int(limit), window, httprate.WithLimitCounter(counter),
-		httprate.WithKeyFuncs(func(r *http.Request) (string, error) { return subjectOfRequest(r), nil }))
 }
 
 // counter is what INCREX of Redis 8.8 does, with a cap and a lifetime, for servers without it.

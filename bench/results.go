@@ -17,15 +17,8 @@ import (
 
 // Results are what bench/results.json holds, and what the pages are made from.
 type Results struct {
-	Floor    Floor               `json:"floor"`
 	Scripts  map[string]string   `json:"scripts"` // SHA1 by name, in the whole run
 	Sections map[string]*Section `json:"sections"`
-}
-
-// A Floor is the script that everything is a multiple of.
-type Floor struct {
-	SHA1 string `json:"sha1"`
-	Does string `json:"does"`
 }
 
 // A Section is what was measured in one run.
@@ -61,12 +54,19 @@ func (r *Row) note(figure string, value float64) {
 	r.rounds[figure] = append(r.rounds[figure], value)
 }
 
+// against notes the ratio of a figure to another row's, round by round.
+func (r *Row) against(base *Row, figure, ratio string) {
+	for round, value := range r.rounds[figure] {
+		r.note(ratio, value/base.rounds[figure][round])
+	}
+}
+
 func newResults() *Results {
-	r := &Results{Floor{floor().sha1, "TIME, GET, SET PX"}, map[string]string{}, map[string]*Section{}}
+	r := &Results{map[string]string{}, map[string]*Section{}}
 	for _, script := range sluice.All() {
 		r.Scripts[script.Name] = script.SHA1
 	}
-	for _, s := range scripts() {
+	for _, s := range append(scripts(), floor()) {
 		if !s.ours {
 			r.Scripts[s.name] = s.sha1
 		}

@@ -2,13 +2,13 @@ package main
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/sluice-redis/sluice"
+	"github.com/sluice-redis/sluice/internal/layout"
 )
 
 // A ringCall is a single call at the bounds of a script of slice_ring's family.
@@ -121,24 +121,11 @@ func (c ringCall) gives() bool { return c.limit == 0 }
 func (c ringCall) ring(now time.Time) string {
 	slice := ringSlice.Microseconds()
 	last := now.UnixMicro()/slice - c.ago
-	cell := func(total int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(total))[2:] }
-	ring := binary.BigEndian.AppendUint64(nil, uint64(last*slice))[1:]
-	ring = slices.Concat(ring, cell(ample+c.cells*eachCell), cell(ample), make([]byte, 6*c.cells))
+	cells := make([]uint64, c.cells)
 	for i := range c.cells {
-		copy(ring[19+6*((last-c.cells+1+i)%c.cells):], cell(ample+i*eachCell))
+		cells[(last+1+i)%c.cells] = uint64(ample + i*eachCell)
 	}
-	return string(ring)
-}
-
-// mark is what budget stored for an estimate in the oldest slice.
-func (c ringCall) mark(moment int64) string {
-	mark := binary.BigEndian.AppendUint64(nil, uint64(moment))[1:]
-	mark = binary.BigEndian.AppendUint32(mark, uint32(2*c.permits))
-	for range c.windows {
-		mark = append(mark, binary.BigEndian.AppendUint64(nil, uint64(ringSlice.Microseconds()))[3:]...)
-		mark = binary.BigEndian.AppendUint16(mark, uint16(c.cells))
-	}
-	return string(mark)
+	return layout.SliceRing(uint64(last*slice), uint64(ample+c.cells*eachCell), ample, cells...)
 }
 
 // worstRings measures each call on rings that it finds as they are to be.
@@ -163,15 +150,18 @@ const ringRepeats = 20
 func (b *bench) ringCall(ctx context.Context, c ringCall) (float64, error) {
 	now, id := time.Now(), "{ring}:id"
 	moment := now.Add(-time.Duration(c.cells-1) * ringSlice).UnixMicro()
+	ring := c.ring(now)
+	window := layout.Window{Slice: uint64(ringSlice.Microseconds()), Size: uint64(c.cells)}
+	estimate := layout.Budget(uint64(moment), uint64(c.permits), false, slices.Repeat([]layout.Window{window}, c.windows)...)
 	reply, usec, err := b.server.single(ctx, c.script.Source, func(p redis.Pipeliner) {
 		p.FlushAll(ctx)
 		for i := range c.subjects * c.windows {
 			if c.ago >= 0 {
-				p.Set(ctx, c.key(i), c.ring(now), time.Hour)
+				p.Set(ctx, c.key(i), ring, time.Hour)
 			}
 		}
 		if c.gives() {
-			p.Set(ctx, id, c.mark(moment), time.Hour)
+			p.Set(ctx, id, estimate, time.Hour)
 		}
 	}, c.words(id, moment)...)
 	for i := range c.subjects {

@@ -72,7 +72,7 @@ func (b *bench) serveLoads(ctx context.Context, services []*service, callers, ke
 	}
 	rows := map[*service]*Row{}
 	for _, s := range services {
-		rows[s] = &Row{Name: s.name, Case: size}
+		rows[s] = &Row{Name: size, Where: s.name}
 	}
 	err := inTurn(b, services, func(s *service, _ int) error {
 		load.call = func(ctx context.Context, i int) error {
@@ -85,7 +85,7 @@ func (b *bench) serveLoads(ctx context.Context, services []*service, callers, ke
 		if err := errors.Join(err1, err2, err3); err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
-		rows[s].noteLoad("", sample)
+		rows[s].noteLoad(sample)
 		rows[s].note("service cpu us", (after-before)/float64(len(sample.latencies)))
 		return nil
 	})
@@ -109,7 +109,7 @@ func (s *service) audit(ctx context.Context) (*Row, error) {
 		return s.grants(ctx, request("user", subject))
 	}
 	attack := saturate(ctx, slices.Repeat([]decider{decide}, auditors), time.Second, 1500*time.Millisecond, s.name)
-	row := &Row{Name: s.name, Case: "audit", Audits: []Audit{attack}}
+	row := &Row{Name: "audit", Where: s.name, Audits: []Audit{attack}}
 	var err error
 	remaining := func() int64 {
 		response, failed := s.ask(ctx, request("wide", "charged"))

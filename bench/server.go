@@ -73,34 +73,38 @@ func infoField(info, name string) (string, bool) {
 	return value, found
 }
 
-// spent is what the server did in one kind of command.
-type spent struct {
-	calls int
-	usec  float64
-}
-
-// commandStats is what the server has done since its statistics were reset, by command.
-func (s *server) commandStats(ctx context.Context) (map[string]spent, error) {
+// timed is the replies to calls of a script after a preparation, and the server's time for one of them, in microseconds,
+// by INFO commandstats.
+func (s *server) timed(ctx context.Context, source string, prepare func(redis.Pipeliner), calls ...[]any) (
+	replies []redis.Cmder, usec float64, err error) {
+	_, err = s.Pipelined(ctx, func(p redis.Pipeliner) error {
+		prepare(p)
+		p.ScriptLoad(ctx, source)
+		p.ConfigResetStat(ctx)
+		return nil
+	})
+	if err != nil {
+		return nil, 0, err
+	}
+	replies, err = s.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for _, call := range calls {
+			p.Do(ctx, call...)
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, redis.Nil) {
+		return nil, 0, err
+	}
 	info, err := s.Info(ctx, "commandstats").Result()
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	stats := map[string]spent{}
-	for line := range strings.Lines(info) {
-		name, fields, found := strings.Cut(strings.TrimPrefix(line, "cmdstat_"), ":calls=")
-		if !found {
-			continue
-		}
-		calls, rest, _ := strings.Cut(fields, ",usec=")
-		usec, _, _ := strings.Cut(rest, ",")
-		n, err1 := strconv.Atoi(calls)
-		us, err2 := strconv.ParseFloat(usec, 64)
-		if err := errors.Join(err1, err2); err != nil {
-			return nil, fmt.Errorf("INFO commandstats: %q: %w", line, err)
-		}
-		stats[name] = spent{n, us}
+	stats, _ := infoField(info, "cmdstat_evalsha:")
+	n := 0
+	if _, err := fmt.Sscanf(stats, "calls=%d,usec=%f,", &n, &usec); err != nil || n != len(calls) {
+		return nil, 0, fmt.Errorf("%d calls of EVALSHA, want %d: %q: %w", n, len(calls), stats, err)
 	}
-	return stats, nil
+	return replies, usec / float64(n), nil
 }
 
 // cpu is the processor time that the server has used, in microseconds.
@@ -116,15 +120,15 @@ func (s *server) cpu(ctx context.Context) (float64, error) {
 	return (u + k) * 1e6, errors.Join(err1, err2)
 }
 
-// memory is the sum of MEMORY USAGE over the keys that there are.
-func (s *server) memory(ctx context.Context, keys []string) (int64, error) {
-	var sum int64
+// memory is the sum of MEMORY USAGE over all keys.
+func (s *server) memory(ctx context.Context) (sum int64, err error) {
+	keys, err := s.Keys(ctx, "*").Result()
 	for _, key := range keys {
-		bytes, err := s.MemoryUsage(ctx, key, 0).Result()
-		if err != nil && !errors.Is(err, redis.Nil) {
-			return 0, err
+		bytes, failed := s.MemoryUsage(ctx, key, 0).Result()
+		if !errors.Is(failed, redis.Nil) { // the key is gone meanwhile
+			err = errors.Join(err, failed)
 		}
 		sum += bytes
 	}
-	return sum, nil
+	return sum, err
 }

@@ -126,27 +126,28 @@ func (c *cell) measure(ctx context.Context, on *server, calls int) error {
 	}
 	limiters, each := c.plan(calls)
 	a, base := c.ask(calls), floor()
-	_, err := on.Pipelined(ctx, func(p redis.Pipeliner) error {
+	var floors, cells [][]any
+	for i := range limiters * each {
+		c.asked++
+		a.id = fmt.Sprintf("%016d", c.asked)
+		floors = append(floors, base.command(fmt.Sprint("floor:", i%limiters), ask{}))
+		cells = append(cells, c.subject.command(c.key(calls, i%limiters), a))
+	}
+	_, below, err := on.timed(ctx, base.source, func(redis.Pipeliner) {}, floors...)
+	if err != nil {
+		return err
+	}
+	replies, usec, err := on.timed(ctx, c.subject.source, func(p redis.Pipeliner) {
 		for i := range limiters {
 			c.subject.copied(ctx, p, c.templateKey(calls), c.key(calls, i))
 			c.subject.configured(ctx, p, c.key(calls, i), a)
 		}
-		return nil
-	})
-	if err != nil {
-		return err
+	}, cells...)
+	for i, reply := range replies { // nothing counts that did not do what its row says
+		if got := c.subject.says(reply.(*redis.Cmd).Val()); err == nil && got != (c.Case == granted) {
+			err = fmt.Errorf("call %d of %d: granted %t: %v", i+1, len(replies), got, reply)
+		}
 	}
-	below, err := on.run(ctx, base, limiters, each, true, func(limiter int) []any {
-		return base.command(fmt.Sprint("floor:", limiter), ask{})
-	})
-	if err != nil {
-		return err
-	}
-	usec, err := on.run(ctx, c.subject, limiters, each, c.Case == granted, func(limiter int) []any {
-		c.asked++
-		a.id = fmt.Sprintf("%016d", c.asked)
-		return c.subject.command(c.key(calls, limiter), a)
-	})
 	if err != nil {
 		return fmt.Errorf("%s: %w", c, err)
 	}
@@ -154,40 +155,6 @@ func (c *cell) measure(ctx context.Context, on *server, calls int) error {
 	c.note("us", usec)
 	c.note("floors", usec/below)
 	return nil
-}
-
-// run pipelines the calls and returns the server's microseconds for one of them. A reply other than what is wanted is
-// an error: nothing counts that did not do what its row says.
-func (s *server) run(ctx context.Context, of subject, limiters, each int, grant bool, command func(limiter int) []any) (
-	float64, error) {
-	p := s.Pipeline()
-	p.ScriptLoad(ctx, of.source)
-	p.ConfigResetStat(ctx)
-	for i := range limiters * each {
-		p.Do(ctx, command(i%limiters)...)
-	}
-	replies, err := p.Exec(ctx)
-	if err != nil && err != redis.Nil {
-		return 0, fmt.Errorf("%s: %w", of.name, err)
-	}
-	for i, reply := range replies[2:] {
-		cmd := reply.(*redis.Cmd)
-		if err := cmd.Err(); err != nil && err != redis.Nil {
-			return 0, fmt.Errorf("%s: %w", of.name, err)
-		}
-		if got := of.says(cmd.Val()); got != grant {
-			return 0, fmt.Errorf("%s: call %d of %d: granted %t, want %t: %v", of.name, i+1, len(replies), got, grant, cmd.Val())
-		}
-	}
-	stats, err := s.commandStats(ctx)
-	if err != nil {
-		return 0, err
-	}
-	evalsha := stats["evalsha"]
-	if evalsha.calls != limiters*each {
-		return 0, fmt.Errorf("%s: %d calls of EVALSHA, want %d", of.name, evalsha.calls, limiters*each)
-	}
-	return evalsha.usec / float64(evalsha.calls), nil
 }
 
 // serverTimes measures every cell once a round.

@@ -49,94 +49,82 @@ type service struct {
 }
 
 // startServices builds and starts them, in a folder.
-func (b *bench) startServices(ctx context.Context, folder string) (services []*service, err error) {
-	defer func() {
-		if err != nil {
-			stopServices(services)
-		}
-	}()
+func (b *bench) startServices(ctx context.Context, folder string) ([]*service, error) {
 	file := filepath.Join(folder, "limits", "config", "bench.yaml") // the path is theirs
-	err = errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(serviceFile), 0o600))
-	if err == nil {
-		err = b.buildServices(folder)
-	}
-	if err != nil {
-		return nil, err
-	}
+	err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(serviceFile), 0o600))
+	var services []*service
 	for _, name := range b.services {
-		port, err := freePort()
 		if err != nil {
-			return services, err
+			break
 		}
-		s := &service{name: name, process: b.command(name, folder, file, port)}
-		if err := s.start(ctx, "127.0.0.1:"+port); err != nil {
-			return services, fmt.Errorf("%s: %w", name, err)
+		s := &service{name: name}
+		if err = b.startService(ctx, s, folder, file); err != nil {
+			err = fmt.Errorf("%s: %w", name, err)
 		}
 		services = append(services, s)
 	}
-	return services, nil
-}
-
-func (b *bench) buildServices(folder string) error {
-	for _, name := range b.services {
-		cmd := exec.Command("go", "build", "-o", folder, "../cmd/sluiced")
-		if name == theirServer {
-			cmd = exec.Command("go", "install", theirPackage)
-			cmd.Env = append(os.Environ(), "GOBIN="+folder, "GOWORK=off")
-		}
-		b.progress("serve: %s", strings.Join(cmd.Args, " "))
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("%s: %w\n%s", cmd, err, out)
-		}
+	if err != nil {
+		stopServices(services)
 	}
-	return nil
+	return services, err
 }
 
-// command starts a service. Ours ends no call early, as theirs does not.
-func (b *bench) command(name, folder, file, port string) *exec.Cmd {
-	redis := b.server.process.Addr
-	if name == sluiced {
-		return exec.Command(filepath.Join(folder, "sluiced"), "serve", "--redis", "redis://"+redis, "--timeout", "10s",
-			"--grpc", "127.0.0.1:"+port, "--http", "", "--admin", "", file)
-	}
-	cmd := exec.Command(filepath.Join(folder, "service_cmd"))
-	cmd.Env = append(os.Environ(), "REDIS_SOCKET_TYPE=tcp", "REDIS_URL="+redis, "BACKEND_TYPE=redis", "USE_STATSD=false",
-		"RUNTIME_ROOT="+folder, "RUNTIME_SUBDIRECTORY=limits", "RUNTIME_WATCH_ROOT=false", "LOG_LEVEL=error",
-		"GRPC_HOST=127.0.0.1", "GRPC_PORT="+port, "HOST=127.0.0.1", "PORT=0", "DEBUG_HOST=127.0.0.1", "DEBUG_PORT=0")
-	return cmd
-}
-
-// start starts the process and waits until it answers.
-func (s *service) start(ctx context.Context, addr string) error {
-	if err := s.process.Start(); err != nil {
+func (b *bench) startService(ctx context.Context, s *service, folder, file string) error {
+	port, err := freePort()
+	if err != nil {
 		return err
 	}
+	build, run := b.commands(s.name, folder, file, port)
+	b.progress("%s", strings.Join(build.Args, " "))
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w\n%s", build, err, out)
+	}
+	if err := run.Start(); err != nil {
+		return err
+	}
+	s.process = run
+	return s.await(ctx, "127.0.0.1:"+port)
+}
+
+// commands build a service and run it. Ours ends no call early, as theirs does not.
+func (b *bench) commands(name, folder, file, port string) (build, run *exec.Cmd) {
+	redis := b.server.process.Addr
+	if name == sluiced {
+		return exec.Command("go", "build", "-o", folder, "../cmd/sluiced"),
+			exec.Command(filepath.Join(folder, "sluiced"), "serve", "--redis", "redis://"+redis, "--timeout", "10s",
+				"--grpc", "127.0.0.1:"+port, "--http", "", "--admin", "", file)
+	}
+	build, run = exec.Command("go", "install", theirPackage), exec.Command(filepath.Join(folder, "service_cmd"))
+	build.Env = append(os.Environ(), "GOBIN="+folder, "GOWORK=off")
+	run.Env = append(os.Environ(), "REDIS_SOCKET_TYPE=tcp", "REDIS_URL="+redis, "BACKEND_TYPE=redis", "USE_STATSD=false",
+		"RUNTIME_ROOT="+folder, "RUNTIME_SUBDIRECTORY=limits", "RUNTIME_WATCH_ROOT=false", "LOG_LEVEL=error",
+		"GRPC_HOST=127.0.0.1", "GRPC_PORT="+port, "HOST=127.0.0.1", "PORT=0", "DEBUG_HOST=127.0.0.1", "DEBUG_PORT=0")
+	return build, run
+}
+
+// await connects, and waits until the service answers.
+func (s *service) await(ctx context.Context, addr string) error {
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
 	for range serviceConnections {
 		conn, err := grpc.NewClient(addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
 		if err != nil {
 			return err
 		}
-		s.clients = append(s.clients, ratelimitv3.NewRateLimitServiceClient(conn))
-	}
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
-	defer cancel()
-	for range s.clients {
-		if _, err := s.ask(ctx, request("wide", "first"), grpc.WaitForReady(true)); err != nil {
-			s.stop()
+		client := ratelimitv3.NewRateLimitServiceClient(conn)
+		if _, err := client.ShouldRateLimit(ctx, request("wide", "first"), grpc.WaitForReady(true)); err != nil {
 			return err
 		}
+		s.clients = append(s.clients, client)
 	}
 	return nil
 }
 
-func (s *service) stop() {
-	_ = s.process.Process.Kill()
-	_ = s.process.Wait()
-}
-
 func stopServices(services []*service) {
 	for _, s := range services {
-		s.stop()
+		if s.process != nil {
+			_, _ = s.process.Process.Kill(), s.process.Wait()
+		}
 	}
 }
 
@@ -151,9 +139,8 @@ func request(entries ...string) *ratelimitv3.RateLimitRequest {
 }
 
 // ask asks through each connection in turn.
-func (s *service) ask(ctx context.Context, r *ratelimitv3.RateLimitRequest, opts ...grpc.CallOption) (
-	*ratelimitv3.RateLimitResponse, error) {
-	return s.clients[s.next.Add(1)%serviceConnections].ShouldRateLimit(ctx, r, opts...)
+func (s *service) ask(ctx context.Context, r *ratelimitv3.RateLimitRequest) (*ratelimitv3.RateLimitResponse, error) {
+	return s.clients[s.next.Add(1)%serviceConnections].ShouldRateLimit(ctx, r)
 }
 
 // grants asks, and reports whether the call was granted.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha1"
 	_ "embed"
+	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -16,14 +17,10 @@ import (
 //go:embed floor.lua
 var floorSource string
 
-// Other scripts that are in use, in our own wording: where the original reads the client's clock, these read the
-// server's.
-var (
-	//go:embed ways/s1_zset_uuid.lua
-	zsetSource string
-	//go:embed ways/s4_counter.lua
-	counterSource string
-)
+// A script that is in use, in our own wording: where the original reads the client's clock, this one reads the server's.
+//
+//go:embed ways/s4_counter.lua
+var counterSource string
 
 //go:embed filler.lua
 var fillerSource string
@@ -46,12 +43,13 @@ type subject struct {
 	args   func(ask) []any
 	says   func(reply any) bool // whether a reply is a grant
 
-	most    int64 // the largest limit
-	atOnce  int64 // the most permits of one call
-	looks   bool  // 0 permits look
-	always  bool  // it never denies
-	slices  int64 // of a ring
-	stored  bool  // the first key holds the limit that is in force
+	most    int64    // the largest limit
+	atOnce  int64    // the most permits of one call
+	looks   bool     // 0 permits look
+	always  bool     // it never denies
+	slices  int64    // of a ring
+	stored  bool     // the first key holds the limit that is in force
+	single  *subject // of many keys: what fills each of them
 	ours    bool
 	longest time.Duration // the window to measure with: nothing is to leave it during a run
 }
@@ -72,8 +70,8 @@ const day = 24 * time.Hour
 // ringSlice is the slice of a ring: a run seldom lies across its end, when permits would leave.
 const ringSlice = 12 * time.Hour
 
-// scripts are those of the bundle, with a ring of the size that the loader gives a window and larger ones, and S1 and
-// S4: ways that are in use.
+// scripts are those of the bundle, with a ring of the size that the loader gives a window and larger ones, and S4: a way
+// that is in use.
 func scripts() []subject {
 	return []subject{
 		newOurs(sluice.GCRAV1(), subject{
@@ -95,13 +93,6 @@ func scripts() []subject {
 			kind: grants, keys: []string{"", ":all", ":by:x"}, stored: true, most: 1e6, atOnce: 1e6, longest: day,
 			args: func(a ask) []any { return []any{a.limit, a.window.Microseconds(), 0, a.permits, 0} },
 		}),
-		{
-			name: "S1 ZSET", sha1: sha1Hex(zsetSource), source: zsetSource, kind: logs, keys: []string{""}, most: 1e6, atOnce: 1, longest: day,
-			args: func(a ask) []any {
-				return []any{a.limit, a.window.Microseconds(), "00000000-0000-4000-8" + a.id} // as long as a UUID
-			},
-			says: func(reply any) bool { return reply == int64(1) },
-		},
 		{
 			name: "S4 counter", sha1: sha1Hex(counterSource), source: counterSource, kind: grants,
 			keys: []string{"", ":left", ":permits"}, stored: true, most: 1e6, atOnce: 1, longest: day,
@@ -127,8 +118,9 @@ func zsetLog() subject {
 
 // listLogMany is 64 logs in one call.
 func listLogMany() subject {
-	s := newOurs(sluice.ListLogManyV1(), listLog())
-	s.name, s.most, s.atOnce, s.keys = s.name+", 64 keys", 1e5, 1000/64, nil
+	one := listLog()
+	s := newOurs(sluice.ListLogManyV1(), one)
+	s.single, s.name, s.most, s.atOnce, s.keys = &one, s.name+", 64 keys", 1e5, 1000/64, nil
 	for i := range 64 {
 		s.keys = append(s.keys, fmt.Sprint(":", i))
 	}
@@ -286,6 +278,14 @@ func (s subject) configured(ctx context.Context, p redis.Pipeliner, limiter stri
 
 // fill makes a limiter's state by running its script through a history.
 func (s subject) fill(ctx context.Context, on *server, limiter string, a ask, h history) error {
+	if s.single != nil {
+		first := limiter + s.keys[0]
+		err := s.single.fill(ctx, on, first, a, h)
+		for _, key := range s.at(limiter)[1:] {
+			err = errors.Join(err, on.Copy(ctx, first, key, 0, true).Err())
+		}
+		return err
+	}
 	if n := len(clockRead.FindAllString(s.source, -1)); n != 1 {
 		return fmt.Errorf("filling %s: it reads the clock in %d places, want 1", s.name, n)
 	}

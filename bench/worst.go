@@ -201,23 +201,12 @@ func (b *bench) oneCall(ctx context.Context, a *aged, expired, call string) (flo
 }
 
 // single is the reply of one call after a preparation, and the server's time for it, in microseconds.
-func (s *server) single(ctx context.Context, source string, prepare func(redis.Pipeliner), words ...any) (
-	reply any, usec float64, err error) {
-	_, err = s.Pipelined(ctx, func(p redis.Pipeliner) error {
-		prepare(p)
-		p.ScriptLoad(ctx, source)
-		p.ConfigResetStat(ctx)
-		return nil
-	})
+func (s *server) single(ctx context.Context, source string, prepare func(redis.Pipeliner), words ...any) (any, float64, error) {
+	replies, usec, err := s.timed(ctx, source, prepare, words)
 	if err != nil {
 		return nil, 0, err
 	}
-	reply, err = s.Do(ctx, words...).Result()
-	if err != nil && err != redis.Nil {
-		return nil, 0, err
-	}
-	stats, err := s.commandStats(ctx)
-	return reply, stats["evalsha"].usec, err
+	return replies[0].(*redis.Cmd).Val(), usec, nil
 }
 
 // A giveback is a call that gives back what one call was granted, after so many calls more: of entries that stand far
