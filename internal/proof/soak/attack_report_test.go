@@ -88,42 +88,34 @@ func (a *attack) report() (judged bool) {
 	a.t.Logf("seed %d: %v", a.seed, &a.counts)
 	a.t.Logf("in use at first: %v; at worst: %v; a server to which nothing happened answered %v late at worst",
 		a.first, a.worst, round(a.pulse.worst))
-	for _, missed := range a.missed() {
-		a.t.Errorf("seed %d: %s", a.seed, missed)
+	missed, unjudged := a.untold()
+	for _, text := range missed {
+		a.t.Errorf("seed %d: %s", a.seed, text)
 	}
-	n, of := a.unjudged()
-	if n > 0 {
-		a.t.Logf("too slow a machine to judge when service is back: %d of %d faults and limiters", n, of)
+	of := len(faults) * len(a.rows)
+	if unjudged > 0 {
+		a.t.Logf("too slow a machine to judge when service is back: %d of %d faults and limiters", unjudged, of)
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, way := range slices.Sorted(maps.Keys(a.failures)) {
 		a.t.Errorf("seed %d: %s: %v\n    the first: %s", a.seed, way, &a.failures[way].where, a.failures[way].first)
 	}
-	return 2*n <= of
+	return 2*unjudged <= of
 }
 
-// missed says which faults met no call of a row. The short form is too short for all to.
-func (a *attack) missed() (missed []string) {
+// untold says which faults met no call of a row, which the short form is too short for; and for how many pairs of a
+// fault and a row the time until service was back has never been judged, because this machine was too slow for it.
+func (a *attack) untold() (missed []string, unjudged int) {
 	for i := range faults {
 		for _, r := range a.rows {
 			if a.full && r.met[i].Load() == 0 {
 				missed = append(missed, fmt.Sprintf("%s met no call of %v", faults[i].name, r))
 			}
-		}
-	}
-	return missed
-}
-
-// unjudged is how many pairs of a fault and a row have never been judged by the time until service was back, because
-// this machine was too slow for it, and of how many.
-func (a *attack) unjudged() (n, of int) {
-	for i := range faults {
-		for _, r := range a.rows {
-			if of++; r.judged[i].Load() == 0 {
-				n++
+			if r.judged[i].Load() == 0 {
+				unjudged++
 			}
 		}
 	}
-	return n, of
+	return missed, unjudged
 }

@@ -84,10 +84,9 @@ func (q *check) ask(r *row, server int) {
 	}
 }
 
-// String says how long what was asked while the fault lasted took at worst; nothing if nothing was.
-func (q *check) String() string {
-	if q.rule != "reconnect" || q.slowest == 0 {
-		return ""
-	}
-	return fmt.Sprintf(" (while it lasted, %v after its begin)", round(q.slowest))
+// worst is how long a row took at worst.
+func (q *check) worst() time.Duration {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.slowest
 }
