@@ -93,8 +93,18 @@ func getting(pages *httptest.Server, path string) func(context.Context, int) err
 
 // allowing asks a limiter for one permit of each subject in turn.
 func allowing(limiter loader.Limiter) func(context.Context, int) error {
+	return asking(limiter, subjectOf)
+}
+
+// hot asks for permits of one subject.
+func hot(limiter loader.GCRA, limit loader.Limit) func(context.Context, int) error {
+	subject := fmt.Sprint("hot-", limit.Permits)
+	return asking(limiter.With(limit), func(int) string { return subject })
+}
+
+func asking(limiter loader.Limiter, subject func(i int) string) func(context.Context, int) error {
 	return func(ctx context.Context, i int) error {
-		_, err := limiter.Allow(ctx, subjectOf(i))
+		_, err := limiter.Allow(ctx, subject(i))
 		return err
 	}
 }
@@ -107,16 +117,6 @@ func batching(limits *loader.Loader, gcra loader.GCRA) func(context.Context, int
 			batch.Allow(gcra, subjectOf(i+k))
 		}
 		_, err := batch.Do(ctx)
-		return err
-	}
-}
-
-// hot asks for permits of one subject.
-func hot(limiter loader.GCRA, limit loader.Limit) func(context.Context, int) error {
-	limiter = limiter.With(limit)
-	subject := fmt.Sprint("hot-", limit.Permits)
-	return func(ctx context.Context, _ int) error {
-		_, err := limiter.Allow(ctx, subject)
 		return err
 	}
 }

@@ -61,17 +61,15 @@ func ringCalls() []ringCall {
 	states(ringCall{script: many, subjects: keys / maxWindows, windows: maxWindows, cells: maxCells}, true)
 	states(ringCall{script: sluice.BudgetV1(), subjects: 1, windows: maxWindows, cells: maxCells}, true)
 	states(ringCall{script: sluice.BudgetSettleV1(), subjects: 1, windows: maxWindows, cells: maxCells}, false)
-	for _, script := range []sluice.Script{sluice.SliceRingReturnV1(), sluice.BudgetSettleV1()} {
-		first := int64(eachCell)
-		if script.Name == sluice.BudgetSettleV1().Name {
-			first = 1 // settled
-		}
-		c := ringCall{script: script, what: "given back over 999 slices", subjects: 1, windows: 1, cells: maxCells,
-			permits: eachCell, granted: first}
+	give := func(script sluice.Script, granted int64) {
+		c := ringCall{script: script, subjects: 1, permits: eachCell, granted: granted}
+		c.what, c.windows, c.cells = "given back over 999 slices", 1, maxCells
 		list = append(list, c)
 		c.what, c.windows, c.cells = "given back over 124 slices each", maxWindows, maxCells/maxWindows
 		list = append(list, c)
 	}
+	give(sluice.SliceRingReturnV1(), eachCell)
+	give(sluice.BudgetSettleV1(), 1) // settled
 	return list
 }
 

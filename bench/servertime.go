@@ -24,9 +24,7 @@ type cell struct {
 	asked   int // calls so far: no two share an id
 }
 
-func (c *cell) live() int64 { return c.Size }
-
-func (c *cell) String() string { return fmt.Sprintf("%s/%s/%d", c.Name, c.Case, c.live()) }
+func (c *cell) String() string { return fmt.Sprintf("%s/%s/%d", c.Name, c.Case, c.Size) }
 
 // cells are the rows for one subject, as far as the ranges of its header go, and up to most permits.
 func cells(s subject, most int64) []*cell {
@@ -56,7 +54,7 @@ func (c *cell) plan(calls int) (limiters, each int) {
 	if c.Case != granted {
 		return 1, calls
 	}
-	each = room(c.live(), calls)
+	each = room(c.Size, calls)
 	return calls / each, each
 }
 
@@ -66,10 +64,10 @@ func room(live int64, calls int) int { return int(min(max(live/20, 1), int64(cal
 // prefilled is the permits that are there when the first call comes: up to a twentieth fewer than the row says where
 // the limit leaves no room for more.
 func (c *cell) prefilled(calls int) int64 {
-	if c.live() < 100 {
-		return c.live()
+	if c.Size < 100 {
+		return c.Size
 	}
-	return min(c.live(), c.subject.most-int64(room(c.live(), calls)))
+	return min(c.Size, c.subject.most-int64(room(c.Size, calls)))
 }
 
 // ask finds the limiter full for a denial, and room for every call else.
@@ -80,7 +78,7 @@ func (c *cell) ask(calls int) ask {
 		a.permits = 0
 		fallthrough
 	case granted:
-		a.limit += int64(room(c.live(), calls))
+		a.limit += int64(room(c.Size, calls))
 	}
 	return a
 }

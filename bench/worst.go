@@ -85,6 +85,10 @@ func (b *bench) worstOf(ctx context.Context, s subject, entries int64) ([]*Row, 
 	if err != nil {
 		return nil, err
 	}
+	repeats := b.repeats
+	if entries > 1e5 {
+		repeats = min(repeats, 3) // a copy takes seconds
+	}
 	var rows []*Row
 	states := []string{expiredNone, expiredHalf, expiredButOne, expiredAll}
 	calls := []string{onePermit, mostPermits, aLook}
@@ -103,23 +107,13 @@ func (b *bench) worstOf(ctx context.Context, s subject, entries int64) ([]*Row, 
 		for _, call := range calls {
 			row := &Row{Name: s.name, Size: entries, Case: expired + " expired, " + call}
 			rows = append(rows, row)
-			err := row.single(b.repeatsOf(a), func() (float64, error) { return b.oneCall(ctx, a, expired, call) })
+			err := row.single(repeats, func() (float64, error) { return b.oneCall(ctx, a, expired, call) })
 			if err != nil {
 				return nil, err
 			}
 		}
 	}
 	return rows, b.server.FlushAll(ctx).Err()
-}
-
-func (b *bench) repeatsOf(a *aged) int {
-	switch {
-	case a.entries > 1e5 && !a.subject.ours:
-		return 1 // seconds each
-	case a.entries > 1e5:
-		return min(b.repeats, 3) // a copy takes as long
-	}
-	return b.repeats
 }
 
 // single notes the time of so many single calls.
