@@ -5,9 +5,7 @@ import math
 import random
 import re
 import time
-from typing import (
-    Any, Callable, Coroutine, Dict, Generator, List, NamedTuple, Optional, Sequence, Tuple, TypeVar, Union,
-)  # fmt: skip
+from typing import Any, Callable, Dict, Generator, List, NamedTuple, Optional, Sequence, Tuple, TypeVar, Union
 
 from redis import exceptions
 from redis.crc import key_slot
@@ -58,33 +56,6 @@ class Clock:
 
 
 Steps = Generator[Union[Send, Sleep], Any, T]
-
-
-async def driven(steps: Steps[T], send: Callable[[Send], Any], sleep: Callable[[float], Any], waits: bool) -> T:
-    """Does what steps yield. With waits, what send and sleep return is awaited."""
-    answer: Any = None
-    error: Optional[BaseException] = None
-    while True:
-        try:
-            step = steps.throw(error) if error else steps.send(answer)
-        except StopIteration as end:
-            return end.value  # type: ignore[no-any-return]
-        error = None
-        try:
-            answer = sleep(step.seconds) if isinstance(step, Sleep) else send(step)
-            if waits:
-                answer = await answer
-        except BaseException as raised:
-            error = raised
-
-
-def at_once(work: Coroutine[Any, Any, T]) -> T:
-    """What a coroutine returns that awaits nothing: one for threads."""
-    try:
-        work.send(None)
-    except StopIteration as end:
-        return end.value  # type: ignore[no-any-return]
-    raise RuntimeError("a coroutine for threads waits")
 
 
 def reply_to(outcomes: List[Any]) -> Any:

@@ -14,7 +14,7 @@ from redis.asyncio.sentinel import SentinelConnectionPool
 from redis.backoff import NoBackoff
 
 from ._connect import FRESH, Gate, Own, Pool, is_full
-from ._core import Address, Clock, NotSent, Send, Steps, driven
+from ._core import Address, Clock, NotSent, Send, Sleep, Steps
 from ._errors import SluiceError
 
 T = TypeVar("T")
@@ -32,10 +32,21 @@ class Driver:
         self.watches: "WeakKeyDictionary[asyncio.AbstractEventLoop, _Watch]" = WeakKeyDictionary()
         self.renewals: Set["asyncio.Task[Any]"] = set()  # that end with their slots
 
-    def driven(self, steps: Steps[T]) -> Coroutine[Any, Any, T]:
-        return driven(steps, self.send, asyncio.sleep, waits=True)
+    async def drive(self, steps: Steps[T]) -> T:
+        answer: Any = None
+        error: Optional[BaseException] = None
+        while True:
+            try:
+                step = steps.throw(error) if error else steps.send(answer)
+            except StopIteration as end:
+                return end.value  # type: ignore[no-any-return]
+            answer = error = None
+            try:
+                answer = await (asyncio.sleep(step.seconds) if isinstance(step, Sleep) else self.send(step))
+            except BaseException as raised:
+                error = raised
 
-    drive = driven
+    driven = drive
 
     def later(self, steps: Steps[Any]) -> "Optional[asyncio.Task[Any]]":
         """Runs steps in the background. Nobody learns of their errors."""

@@ -4,7 +4,7 @@ import os
 import threading
 import time
 from concurrent.futures import Future, wait
-from typing import Any, Callable, Coroutine, Dict, List, Optional, Set, Tuple, TypeVar
+from typing import Any, Callable, Dict, List, Optional, Set, Tuple, TypeVar
 
 from redis.backoff import NoBackoff
 from redis.connection import ConnectionPool
@@ -13,7 +13,7 @@ from redis.retry import Retry
 from redis.sentinel import SentinelConnectionPool
 
 from ._connect import FRESH, Gate, Own, Pool, is_full
-from ._core import Address, Clock, NotSent, Send, Steps, at_once, driven
+from ._core import Address, Clock, NotSent, Send, Sleep, Steps
 from ._errors import SluiceError
 
 T = TypeVar("T")
@@ -27,11 +27,23 @@ class Driver:
         self.pools: Dict[Tuple[int, Optional[Address], float], Pool] = {}
         self.threads: Set[threading.Thread] = set()  # of the background
 
-    def driven(self, steps: Steps[T]) -> Coroutine[Any, Any, T]:
-        return driven(steps, self.send, time.sleep, waits=False)
-
     def drive(self, steps: Steps[T], sleep: Callable[[float], object] = time.sleep) -> T:
-        return at_once(driven(steps, self.send, sleep, waits=False))
+        answer: Any = None
+        error: Optional[BaseException] = None
+        while True:
+            try:
+                step = steps.throw(error) if error else steps.send(answer)
+            except StopIteration as end:
+                return end.value  # type: ignore[no-any-return]
+            answer = error = None
+            try:
+                answer = sleep(step.seconds) if isinstance(step, Sleep) else self.send(step)
+            except BaseException as raised:
+                error = raised
+
+    async def driven(self, steps: Steps[T]) -> T:
+        """drive, for what is written once for threads and tasks."""
+        return self.drive(steps)
 
     def later(self, steps: Steps[Any]) -> Optional[threading.Thread]:
         """Runs steps in the background. Nobody learns of their errors."""

@@ -23,7 +23,6 @@ from urllib.parse import unquote_to_bytes
 
 from . import _sync, aio
 from ._admission import Asked, NoKey, Result, asked, given_back, held, result_of
-from ._core import at_once
 from ._errors import ArgumentError, ExceedsLimitError, SluiceError, shown, warn
 from ._headers import Answer, Headers, headers_of, headers_of_all, problem
 from ._keys import Cost, Key, NoPeer, Request, _text, key_by_header, key_by_ip, subject_of
@@ -134,6 +133,15 @@ class _Middleware(Generic[L]):
         return Answer(headers, status, refusal[2], is_own=own is not None)
 
 
+def _at_once(deciding: Coroutine[Any, Any, Answer]) -> Answer:
+    """What a coroutine returns that awaits nothing."""
+    try:
+        deciding.send(None)
+    except StopIteration as end:
+        return end.value  # type: ignore[no-any-return]
+    raise RuntimeError("WSGI cannot wait")
+
+
 class WSGI(_Middleware[_sync.Limiter]):
     __doc__ = f"""WSGI middleware around app. limiter is one of sluice_redis.Limits. {_Middleware.__doc__}"""
 
@@ -145,7 +153,7 @@ class WSGI(_Middleware[_sync.Limiter]):
             return [] if value is None else [str(value).encode("latin-1", "replace")]
 
         path = _text(environ.get("PATH_INFO", "").encode("latin-1", "replace"))
-        answer = at_once(self._decided(Request(environ.get("REMOTE_ADDR", ""), raw, path, environ)))
+        answer = _at_once(self._decided(Request(environ.get("REMOTE_ADDR", ""), raw, path, environ)))
         if answer.status:
             start_response(answer.status, answer.headers)
             return [] if environ.get("REQUEST_METHOD") == "HEAD" else [answer.body]
