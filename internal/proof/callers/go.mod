@@ -2,13 +2,4 @@ module github.com/sluice-redis/sluice/internal/proof/callers
 
 go 1.26.0
 
-require (
-	github.com/redis/go-redis/v9 v9.23.0
-	github.com/sluice-redis/sluice v0.0.0
-)
-
-require (
-	github.com/cespare/xxhash/v2 v2.3.0 // indirect
-	go.uber.org/atomic v1.12.0 // indirect
-	golang.org/x/sys v0.49.0 // indirect
-)
+require github.com/sluice-redis/sluice v0.0.0

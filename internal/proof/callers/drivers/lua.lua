@@ -1,17 +1,21 @@
-package.path = "./?.lua;" .. package.path
-local limits = require("sluice").connect(arg[1], tonumber(arg[2]), arg[3])
-local function bytes(hex)
-  return (hex:gsub("-", ""):gsub("%x%x", function(digits) return string.char(tonumber(digits, 16)) end))
+local host, port = os.getenv("SLUICE_REDIS"):match("redis://([^:]+):(%d+)")
+local limits = require("sluice").connect(host, tonumber(port), os.getenv("SLUICE_SCRIPTS"))
+local function words(list)
+  local found = {}
+  for hex in list:gmatch('"(%x*)"') do
+    found[#found + 1] = hex:gsub("%x%x", function(digits) return string.char(tonumber(digits, 16)) end)
+  end
+  return found
 end
 for line in io.lines() do
-  local name, count, rest = line:match("^(%S+) (%d+) ?(.*)$")
-  local keys, args = {}, {}
-  for word in rest:gmatch("%S+") do
-    local list = #keys < tonumber(count) and keys or args
-    list[#list + 1] = bytes(word)
+  local id, name, keys, args = line:match('"id":(%d+),"script":"([%w_]+)".*"keys":(%b[]),"args":(%b[])')
+  local reply, failed, kind = limits:call(name, words(keys), words(args))
+  if reply then
+    for i, value in ipairs(reply) do reply[i] = string.format("%.0f", value) end
+    local granted = tostring(tonumber(reply[1]) > 0)
+    print(('{"id":%s,"granted":%s,"reply":[%s]}'):format(id, granted, table.concat(reply, ",")))
+  else
+    print(('{"id":%s,"error":"%s","kind":"%s"}'):format(id, (failed:gsub('["\\\r\n]', " ")), kind))
   end
-  local reply, failed = limits:call(name, keys, args)
-  for i, value in ipairs(reply or {}) do reply[i] = string.format("%.0f", value) end
-  print(reply and table.concat(reply, " ") or "!" .. failed)
   io.stdout:flush()
 end

@@ -1,14 +1,17 @@
 <?php
 require 'sluice.php';
-[, $host, $port, $folder] = $argv;
-$sluice = Sluice::connect($host, (int) $port, $folder);
+$at = parse_url(getenv('SLUICE_REDIS'));
+$sluice = null;
 while (($line = fgets(STDIN)) !== false) {
-    [$name, $count, $words] = array_pad(explode(' ', trim($line), 3), 3, '');
-    $words = array_map(fn ($word) => hex2bin(trim($word, '-')), $words === '' ? [] : explode(' ', $words));
+    $call = json_decode($line);
     try {
-        $reply = $sluice->call($name, array_slice($words, 0, (int) $count), array_slice($words, (int) $count));
-        echo implode(' ', $reply), "\n";
+        $sluice ??= Sluice::connect($at['host'], $at['port'], getenv('SLUICE_SCRIPTS'));
+        $reply = $sluice->call($call->script, array_map('hex2bin', $call->keys), array_map('hex2bin', $call->args));
+        $said = ['granted' => $reply[0] > 0, 'reply' => $reply];
+    } catch (SluiceError $error) {
+        $said = ['error' => $error->getMessage(), 'kind' => 'refused'];
     } catch (Exception $error) {
-        echo '!', $error->getMessage(), "\n";
+        $said = ['error' => $error->getMessage(), 'kind' => 'unknown'];
     }
+    echo json_encode(['id' => $call->id] + $said, JSON_INVALID_UTF8_SUBSTITUTE), "\n";
 }

@@ -1,12 +1,17 @@
+require "json"
 require_relative "sluice"
-sluice = Sluice.connect(*ARGV)
+sluice = Sluice.connect(ENV.fetch("SLUICE_REDIS"), ENV.fetch("SLUICE_SCRIPTS"))
 $stdout.sync = true
 $stdin.each_line do |line|
-  name, count, *words = line.split
-  words.map! { |word| [word.delete("-")].pack("H*") }
+  call = JSON.parse(line)
+  keys, args = call.values_at("keys", "args").map { |words| words.map { |word| [word].pack("H*") } }
   begin
-    puts sluice.call(name, words.take(count.to_i), words.drop(count.to_i)).join(" ")
-  rescue Redis::BaseError => error
-    puts "!#{error.message}"
+    reply = sluice.call(call["script"], keys, args)
+    said = { granted: reply[0].positive?, reply: reply }
+  rescue Redis::CommandError => error
+    said = { error: error.message, kind: "refused" }
+  rescue Redis::BaseConnectionError => error
+    said = { error: error.message, kind: "unknown" }
   end
+  puts JSON.generate({ id: call["id"] }.merge(said))
 end

@@ -1,34 +1,30 @@
-import java.io.*;
-import java.net.URI;
-import java.nio.file.Path;
 import java.util.*;
-import java.util.concurrent.Executors;
+import java.util.regex.*;
 
 class Driver {
-    public static void main(String[] args) throws Exception {
-        var limits = new Sluice(URI.create(args[0]), Path.of(args[1]));
-        var in = new BufferedReader(new InputStreamReader(System.in));
-        var threads = Executors.newCachedThreadPool(); // a call each
-        for (String line; (line = in.readLine()) != null; ) {
-            var fields = line.split(" ");
-            int count = Integer.parseInt(fields[1]);
-            var words = Arrays.stream(fields).skip(2).map(Driver::bytes).toList();
-            var keys = words.subList(0, count);
-            var values = words.subList(count, words.size());
-            threads.submit(() -> System.out.println(answer(limits, fields[0], keys, values)));
-        }
+    public static void main(String[] none) throws Exception {
+        var at = System.getenv().getOrDefault("SLUICE_CLUSTER", System.getenv("SLUICE_REDIS")); // its first node
+        var uri = java.net.URI.create("redis://" + at.replaceAll("redis://|,.*", ""));
+        var limits = new Sluice(uri, java.nio.file.Path.of(System.getenv("SLUICE_SCRIPTS")));
+        var line = Pattern.compile("\"id\":(\\d+),\"script\":\"(\\w+)\".*\"keys\":(.*),\"args\":(.*)}");
+        new Scanner(System.in).findAll(line).forEach(call ->
+            new Thread(() -> System.out.println("{\"id\":" + call.group(1) + answer(limits, call) + "}")).start());
         System.exit(0); // Lettuce has threads of its own
     }
-
-    private static byte[] bytes(String hex) { return HexFormat.of().parseHex(hex.replace("-", "")); }
-
-    private static String answer(Sluice limits, String name, List<byte[]> keys, List<byte[]> args) {
+    static List<byte[]> words(String list) {
+        var words = Pattern.compile("\"(\\w*)\"").matcher(list).results();
+        return words.map(hex -> HexFormat.of().parseHex(hex.group(1))).toList();
+    }
+    static String answer(Sluice limits, MatchResult call) {
         try {
-            var reply = new StringJoiner(" ");
-            limits.call(name, keys, args).forEach(value -> reply.add(value.toString()));
-            return reply.toString();
-        } catch (Exception error) {
-            return "!" + (error.getCause() == null ? error : error.getCause()).getMessage();
+            var reply = limits.call(call.group(2), words(call.group(3)), words(call.group(4)));
+            return ",\"granted\":" + (reply.get(0) > 0) + ",\"reply\":" + reply;
+        } catch (Exception e) {
+            var error = e.getCause() == null ? e : e.getCause();
+            var isReply = error instanceof redis.clients.jedis.exceptions.JedisDataException
+                || error instanceof io.lettuce.core.RedisCommandExecutionException;
+            var text = String.valueOf(error.getMessage()).replaceAll("[\"\\\\\\p{Cntrl}]", " ");
+            return ",\"kind\":\"" + (isReply ? "refused" : "unknown") + "\",\"error\":\"" + text + "\"";
         }
     }
 }

@@ -1,25 +1,26 @@
 mod sluice;
 
-fn bytes(hex: &str) -> Vec<u8> {
-    let digits = hex.trim_start_matches('-');
-    (0..digits.len()).step_by(2).map(|i| u8::from_str_radix(&digits[i..i + 2], 16).unwrap()).collect()
+fn words(list: &str) -> Vec<Vec<u8>> {
+    let byte = |digits: &str| u8::from_str_radix(digits, 16).unwrap();
+    let bytes = |hex: &str| (0..hex.len()).step_by(2).map(|i| byte(&hex[i..i + 2])).collect();
+    list.split('"').skip(1).step_by(2).map(bytes).collect()
 }
 
 fn main() {
-    let args: Vec<String> = std::env::args().collect();
-    let mut limits = sluice::Sluice::connect(&args[1], &args[2]).unwrap();
+    let setting = |name| std::env::var(name).unwrap();
+    let mut limits = sluice::Sluice::new(&setting("SLUICE_REDIS"), &setting("SLUICE_SCRIPTS")).unwrap();
     for line in std::io::stdin().lines() {
-        let line = line.unwrap();
-        let mut fields = line.split(' ');
-        let name = fields.next().unwrap();
-        let count = fields.next().unwrap().parse().unwrap();
-        let words: Vec<Vec<u8>> = fields.map(bytes).collect();
-        match limits.call(name, &words[..count], &words[count..]) {
-            Ok(reply) => println!("{}", reply.iter().map(i64::to_string).collect::<Vec<_>>().join(" ")),
-            Err(error) => match (error.code(), error.detail()) {
-                (Some(code), detail) => println!("!{code} {}", detail.unwrap_or_default()),
-                _ => println!("!{error}"),
-            },
+        let line = line.unwrap(); // {"id":1,"script":"list_log_v1",..,"keys":["736c.."],"args":[]}
+        let (id, rest) = line[6..].split_once(",\"script\":\"").unwrap();
+        let (name, rest) = rest.split_once('"').unwrap();
+        let (keys, args) = rest.split_once("\"keys\":").unwrap().1.split_once("\"args\":").unwrap();
+        match limits.call(name, &words(keys), &words(args)) {
+            Ok(reply) => println!("{{\"id\":{id},\"granted\":{},\"reply\":{reply:?}}}", reply[0] > 0),
+            Err(error) => {
+                let kind = if error.code().is_some() { "refused" } else { "unknown" };
+                let text = format!("{} {}", error.code().unwrap_or_default(), error.detail().unwrap_or_default());
+                println!("{{\"id\":{id},\"error\":{text:?},\"kind\":\"{kind}\"}}");
+            }
         }
     }
 }
