@@ -27,11 +27,11 @@ func (b *bench) adapters(ctx context.Context) ([]*Row, error) {
 	inGo, inPython := []task{granting, denying, crowd}, []task{granting, denying}
 	var rows []*Row
 	var pairs []pair
+	redisRate := [2]contender{{name: "redis_rate", make: newRedisRate}, {name: "ours", make: oursForRedisRate}}
+	byStore := [2]contender{{name: "ulule/limiter", make: newUlule}, {name: "ours", make: oursForUlule}}
 	for _, p := range []pair{
-		{contenders: [2]contender{{name: "redis_rate", make: newRedisRate}, {name: "ours for redis_rate", make: oursForRedisRate}},
-			tasks: inGo},
-		{contenders: [2]contender{{name: "ulule/limiter", make: newUlule}, {name: "ours for ulule", make: oursForUlule}},
-			tasks: inGo},
+		{contenders: redisRate, tasks: inGo},
+		{contenders: byStore, tasks: inGo},
 		{contenders: limits, tasks: inPython},
 		{contenders: limits, tasks: large},
 	} {

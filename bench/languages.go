@@ -61,7 +61,8 @@ func gcraCall(limit, us int64) []string {
 
 // sliceRingCall covers the window by 200 slices and the current one, as the loader does.
 func sliceRingCall(limit, us int64) []string {
-	return []string{"slice_ring_v1", fmt.Sprintf("sr1:%dx201", us/200), "1", "0", fmt.Sprint(us / 200), "201", fmt.Sprint(limit)}
+	slice := fmt.Sprint(us / 200)
+	return []string{"slice_ring_v1", "sr1:" + slice + "x201", "1", "0", slice, "201", fmt.Sprint(limit)}
 }
 
 // A foreignRun is a limiter while it is measured. Its limits are asked by a driver each.

@@ -63,7 +63,7 @@ func quick() *bench {
 
 // progress goes to stderr, with the time since the run began.
 func (b *bench) progress(format string, args ...any) {
-	fmt.Fprintf(os.Stderr, "%4.0f s  %s: "+format+"\n", append([]any{time.Since(b.begun).Seconds(), b.section}, args...)...)
+	fmt.Fprintf(os.Stderr, "%4.0f s  %s: %s\n", time.Since(b.begun).Seconds(), b.section, fmt.Sprintf(format, args...))
 }
 
 // A section is what -only names.

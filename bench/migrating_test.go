@@ -32,7 +32,8 @@ var theirsAmong = map[string]string{
 		ctx context.Context, key string, n int64, h http.Handler, get func(*http.Request) string,
 		failed stdlib.ErrorHandler, reached stdlib.LimitReachedHandler`,
 	"throttled": `store throttled.GCRAStoreCtx, quota throttled.RateQuota, l *throttled.GCRARateLimiterCtx, limited bool,
-		res throttled.RateLimitResult, m throttled.HTTPRateLimiterCtx, ctx context.Context, key string, n int, h http.Handler`,
+		res throttled.RateLimitResult, m throttled.HTTPRateLimiterCtx, ctx context.Context, key string, n int,
+		h http.Handler`,
 	"go-limiter": `store limiter.Store, tokens uint64, interval time.Duration, m *httplimit.Middleware,
 		dial func() (redigo.Conn, error), ctx context.Context, key string, h http.Handler`,
 }

@@ -150,7 +150,8 @@ func (b *bench) ringCall(ctx context.Context, c ringCall) (float64, error) {
 	moment := now.Add(-time.Duration(c.cells-1) * ringSlice).UnixMicro()
 	ring := c.ring(now)
 	window := layout.Window{Slice: uint64(ringSlice.Microseconds()), Size: uint64(c.cells)}
-	estimate := layout.Budget(uint64(moment), uint64(c.permits), false, slices.Repeat([]layout.Window{window}, c.windows)...)
+	windows := slices.Repeat([]layout.Window{window}, c.windows)
+	estimate := layout.Budget(uint64(moment), uint64(c.permits), false, windows...)
 	reply, usec, err := b.server.single(ctx, c.script.Source, func(p redis.Pipeliner) {
 		p.FlushAll(ctx)
 		for i := range c.subjects * c.windows {

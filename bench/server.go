@@ -73,8 +73,8 @@ func infoField(info, name string) (string, bool) {
 	return value, found
 }
 
-// timed is the replies to calls of a script after a preparation, and the server's time for one of them, in microseconds,
-// by INFO commandstats.
+// timed is the replies to calls of a script after a preparation, and the server's time for one of them, in
+// microseconds, by INFO commandstats.
 func (s *server) timed(ctx context.Context, source string, prepare func(redis.Pipeliner), calls ...[]any) (
 	replies []redis.Cmder, usec float64, err error) {
 	_, err = s.Pipelined(ctx, func(p redis.Pipeliner) error {

@@ -17,7 +17,8 @@ import (
 //go:embed floor.lua
 var floorSource string
 
-// A script that is in use, in our own wording: where the original reads the client's clock, this one reads the server's.
+// A script that is in use, in our own wording: where the original reads the client's clock, this one reads the
+// server's.
 //
 //go:embed ways/s4_counter.lua
 var counterSource string
@@ -70,8 +71,8 @@ const day = 24 * time.Hour
 // ringSlice is the slice of a ring: a run seldom lies across its end, when permits would leave.
 const ringSlice = 12 * time.Hour
 
-// scripts are those of the bundle, with a ring of the size that the loader gives a window and larger ones, and S4: a way
-// that is in use.
+// scripts are those of the bundle, with a ring of the size that the loader gives a window and larger ones, and S4: a
+// way that is in use.
 func scripts() []subject {
 	return []subject{
 		newOurs(sluice.GCRAV1(), subject{

@@ -195,7 +195,8 @@ func (b *bench) oneCall(ctx context.Context, a *aged, expired, call string) (flo
 }
 
 // single is the reply of one call after a preparation, and the server's time for it, in microseconds.
-func (s *server) single(ctx context.Context, source string, prepare func(redis.Pipeliner), words ...any) (any, float64, error) {
+func (s *server) single(ctx context.Context, source string, prepare func(redis.Pipeliner), words ...any) (
+	any, float64, error) {
 	replies, usec, err := s.timed(ctx, source, prepare, words)
 	if err != nil {
 		return nil, 0, err
