@@ -6,10 +6,12 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
+
 	"github.com/sluice-redis/sluice/internal/proof/redistest"
 )
 
@@ -94,9 +96,14 @@ func (c *cluster) revive(i int) {
 // slotsOf are the slots that a master has, as a node says.
 func slotsOf(node *redis.Client, master *redistest.Server) map[int]bool {
 	owned := map[int]bool{}
-	for _, slots := range node.ClusterSlots(context.Background()).Val() {
-		for slot := slots.Start; slots.Nodes[0].Addr == master.Addr && slot <= slots.End; slot++ {
-			owned[slot] = true
+	for _, shard := range node.ClusterShards(context.Background()).Val() {
+		isMaster := func(n redis.Node) bool {
+			return n.Role == "master" && net.JoinHostPort(n.IP, fmt.Sprint(n.Port)) == master.Addr
+		}
+		for _, slots := range shard.Slots {
+			for slot := int(slots.Start); slices.ContainsFunc(shard.Nodes, isMaster) && slot <= int(slots.End); slot++ {
+				owned[slot] = true
+			}
 		}
 	}
 	return owned

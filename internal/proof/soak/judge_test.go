@@ -220,8 +220,9 @@ func TestSeed(t *testing.T) {
 		}
 		return text
 	}
-	if eventsOf(7) != eventsOf(7) || eventsOf(7) == eventsOf(8) {
-		t.Errorf("seed 7: %s\nand then: %s\nseed 8: %s", eventsOf(7), eventsOf(7), eventsOf(8))
+	seven, again, eight := eventsOf(7), eventsOf(7), eventsOf(8)
+	if seven != again || seven == eight {
+		t.Errorf("seed 7: %s\nand then: %s\nseed 8: %s", seven, again, eight)
 	}
 }
 
