@@ -24,7 +24,7 @@ var mutantsFlag = flag.String("mutants", "sample",
 
 const (
 	// sampled is how many mutants of each script the sample has.
-	sampled = 20
+	sampled = 10
 	// maxEquivalent is the share of mutants, in percent, that may change nothing. A script in which more can be changed
 	// without effect is too complicated; in one that is mostly parts, which count elsewhere, a few are more than that.
 	maxEquivalent    = 3
