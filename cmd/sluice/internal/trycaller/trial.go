@@ -130,7 +130,7 @@ func (t *trial) startWell(calls int) error {
 		return fmt.Errorf("COMMAND does not call list_log on a server that is well: %v", failed)
 	}
 	t.startup = max(t.startup, took)
-	t.patience = 3*t.Within + 2*t.startup // of one that is started anew
+	t.patience = t.Within + 2*t.startup // of one that is started anew
 	return nil
 }
 
