@@ -114,9 +114,10 @@ func (b *book) grant(c *called, a *answer, exact bool) {
 	}
 }
 
-// judgeError fails the call for an error that nothing excuses.
+// judgeError fails the call for an error that nothing excuses. A check is judged by how long it takes until it grants:
+// after a silence of old connections its breaker may be open when the next fault begins.
 func (c *called) judgeError(a *answer) {
-	if a.err == nil {
+	if a.err == nil || c.alone {
 		return
 	}
 	_, denied := errors.AsType[*loader.WaitError](a.err)
