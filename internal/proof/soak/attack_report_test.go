@@ -82,8 +82,8 @@ func (a *attack) measure(e *event) sample {
 	return now
 }
 
-// report prints what happened, fails the test for what was wrong, and reports whether most of it could be judged.
-func (a *attack) report() (judged bool) {
+// report prints what happened, fails the test for what was wrong, and returns the share of it that could be judged.
+func (a *attack) report() (judged float64) {
 	a.t.Helper()
 	a.t.Logf("seed %d: %v", a.seed, &a.counts)
 	a.t.Logf("in use at first: %v; at worst: %v; a server to which nothing happened answered %v late at worst",
@@ -101,7 +101,7 @@ func (a *attack) report() (judged bool) {
 	for _, way := range slices.Sorted(maps.Keys(a.failures)) {
 		a.t.Errorf("seed %d: %s: %v\n    the first: %s", a.seed, way, &a.failures[way].where, a.failures[way].first)
 	}
-	return 2*unjudged <= of
+	return 1 - float64(unjudged)/float64(of)
 }
 
 // untold says which faults met no call of a row, which the short form is too short for; and for how many pairs of a

@@ -64,23 +64,24 @@ type attack struct {
 	first, worst sample
 }
 
-// attempts is how often an attack is begun where the machine was too slow to judge it.
+// attempts is how often an attack is begun where the machine was too slow to judge half of it. What each could judge
+// adds up.
 const attempts = 3
 
 // TestAttack attacks all limiters with all faults.
 func TestAttack(t *testing.T) {
+	judged := 0.0
 	for attempt := range attempts {
-		judged := false
-		t.Run(fmt.Sprint(attempt+1), func(t *testing.T) { judged = attackOnce(t) })
-		if judged || t.Failed() {
+		t.Run(fmt.Sprint(attempt+1), func(t *testing.T) { judged += attackOnce(t) })
+		if judged >= 0.5 || t.Failed() {
 			return
 		}
 	}
 	t.Errorf("too slow a machine to judge when service is back, %d times", attempts)
 }
 
-// attackOnce reports whether most of it could be judged.
-func attackOnce(t *testing.T) bool {
+// attackOnce returns the share of it that could be judged.
+func attackOnce(t *testing.T) float64 {
 	a := newAttack(t)
 	t.Logf("seed %d: %d limiters and modes, %d callers", a.seed, len(a.rows), workersARow*len(a.rows))
 	pulse := startCrowd(hearts, a.pulse.beat)
