@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-redis/sluice/adapters/ulule"
 )
 
-// adapters measures ours in the place of a library, beside that library.
+// adapters measures each adapter beside the library that it stands in for.
 func (b *bench) adapters(ctx context.Context) ([]*Row, error) {
 	if err := b.prepare("Python"); err != nil {
 		return nil, err

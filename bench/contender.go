@@ -35,7 +35,7 @@ type contender struct {
 // row is the contender's, without figures.
 func (c contender) row() *Row { return &Row{Name: c.name, Version: c.version(), Promise: c.promise} }
 
-// version is that of the module in this build.
+// version is the module's version in this build.
 func (c contender) version() string {
 	info, _ := debug.ReadBuildInfo()
 	for _, dep := range info.Deps {

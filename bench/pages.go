@@ -93,7 +93,7 @@ func (r *Results) rows(sections ...string) []*Row {
 	return list
 }
 
-// Changed are the scripts of ours whose bytes are not those that were measured.
+// Changed are our scripts whose bytes have changed since they were measured.
 func (r *Results) Changed() []string {
 	var list []string
 	for _, script := range sluice.All() {
@@ -107,7 +107,7 @@ func (r *Results) Changed() []string {
 // A Group is the rows of one name: they stand on one line of a table.
 type Group []*Row
 
-// Name is that of its rows.
+// Name is the name of its rows.
 func (g Group) Name() string { return g[0].Name }
 
 // Groups are the rows by name.
@@ -155,7 +155,7 @@ func (r *Results) longest() []*Row {
 	return list
 }
 
-// Worst is that of a script in the table of the server's time.
+// Worst is a script's slowest call, for the table of the server's time.
 func (r *Results) Worst(name string) string {
 	for _, row := range r.longest() {
 		if row.Name == name {
@@ -165,7 +165,7 @@ func (r *Results) Worst(name string) string {
 	return ""
 }
 
-// Bounds are the worst calls of those that are not in that table.
+// Bounds are the slowest calls that the table leaves out.
 func (r *Results) Bounds() []*Row {
 	return slices.DeleteFunc(r.longest(), func(w *Row) bool {
 		return slices.ContainsFunc(r.rows("server"), func(row *Row) bool { return row.Name == w.Name })

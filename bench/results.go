@@ -29,7 +29,7 @@ type Section struct {
 }
 
 // A Row is what one contender did in one case. Figures are by name; a time without a unit in its name is a multiple of
-// the floor's, or of that of the contender beside it.
+// the floor's, or of the figure of the contender beside it.
 type Row struct {
 	Name    string            `json:"name"`
 	Version string            `json:"version,omitempty"`

@@ -100,7 +100,7 @@ func (c *called) write(a *answer) {
 	}
 }
 
-// grant records a grant. Its time is that of the reply, or else lies within the call.
+// grant records a grant. Its time is the reply's, or else lies within the call.
 func (b *book) grant(c *called, a *answer, exact bool) {
 	switch at := a.decided.Now.Add(a.decided.Wait); {
 	case a.ledger:
