@@ -238,7 +238,7 @@ func releasedSignature(t *testing.T) {
 	verify, sign := commands[0][1], commands[1][1]
 	shell(t, folder, sign)
 	shell(t, downloads, verify)
-	write(t, filepath.Join(downloads, "SHA256SUMS"), "0"+readFile(t, "../../../dist/SHA256SUMS")[1:])
+	write(t, filepath.Join(downloads, "SHA256SUMS"), "-"+readFile(t, "../../../dist/SHA256SUMS"))
 	again := exec.Command("sh", "-c", verify)
 	again.Dir = downloads
 	if out, err := again.CombinedOutput(); err == nil {
