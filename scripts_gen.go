@@ -11,8 +11,8 @@ func All() []Script {
 
 // The SHA1 of each script, by which EVALSHA calls it.
 const (
-	BudgetSettleV1SHA1       = "e5519ac3b45353d6690be9ca1b03c465863fee72"
-	BudgetV1SHA1             = "801b37fa98505395d5a691ec04cc44f023775cac"
+	BudgetSettleV1SHA1       = "6d01193dc1003c8a9360170c48f9a0b9ad58ed4d"
+	BudgetV1SHA1             = "fc04d674ad9e03937019496e8f9965a75aa0ec46"
 	ConcurrencyReleaseV1SHA1 = "c95048d1959834d832351b20041c799cae615a8f"
 	ConcurrencyV1SHA1        = "bc45ad84fff3081aa45aa801bde3ee39a80be384"
 	GCRAManyV1SHA1           = "17830f0ab2553a288de26da3c2e1cf41c377c64d"
@@ -22,9 +22,9 @@ const (
 	ListLogV1SHA1            = "d1926ff5cc8a8cc1665a22dd7ca56c071ff166c4"
 	QuotaReturnV1SHA1        = "c929ad83102ac526dd8aa1c9880da6d69c9e327e"
 	QuotaV1SHA1              = "88b21d83935f07079a80a3eb40f056930d4d2416"
-	SliceRingManyV1SHA1      = "b007803d218854c02713a3d82c8f80255f824803"
-	SliceRingReturnV1SHA1    = "49a3e96697babc1a523da5370ccb71d245f5404a"
-	SliceRingV1SHA1          = "55f75b1857f83345c3c19b6497230197e0d4aecc"
+	SliceRingManyV1SHA1      = "79b82b627ef8069264d7256dee70c6573a3a680a"
+	SliceRingReturnV1SHA1    = "61ca5bc148d6b69ae4f7cbfc59df77570f58b834"
+	SliceRingV1SHA1          = "ce4835c23244f66f3f40c147afcc2ecc33c3479f"
 	TokenBucketSetV1SHA1     = "69e4a5735584f250b38e97d5cac1cf20a765ee1f"
 	TokenBucketV1SHA1        = "c35cc72d7143d5518aad781c5083d3624b00ae3b"
 	ZSetLogReturnV1SHA1      = "c87f14dbb34f36b0a820c0d1f3f601f572f262ad"
@@ -596,7 +596,7 @@ func SliceRingManyV1() Script {
 			{Code: "WRONGTYPE", Text: "granted -2: a ring holds something other than a string"},
 			{Code: "BADSTATE", Text: "granted -1: a ring ends before what the call reads of it"},
 		},
-		Commands:   []string{"GETRANGE", "PEXPIREAT", "SET", "SETRANGE", "TIME"},
+		Commands:   []string{"GETRANGE", "PEXPIREAT", "SETRANGE", "TIME"},
 		State:      "sr/1",
 		Layout:     "as slice_ring_v1",
 		Complexity: "O(K W S)",
@@ -695,11 +695,11 @@ func SliceRingV1() Script {
 			{Code: "WRONGTYPE", Text: "a ring holds something other than a string"},
 			{Code: "BADSTATE", Text: "a ring ends before what the call reads of it"},
 		},
-		Commands:   []string{"GETRANGE", "PEXPIREAT", "SET", "SETRANGE", "TIME"},
+		Commands:   []string{"GETRANGE", "PEXPIREAT", "SETRANGE", "TIME"},
 		State:      "sr/1",
 		Layout:     "Big-endian: the time of the last charge in 7 bytes, the total charged in 6, the total before the window's oldest slice then in 6; size cells of 6. Slice s begins at s * slice; cell s % size has the total before it. Totals wrap at 2^48. A clock behind the last charge stands still there; while it is more than the window and 60 s behind, the ring counts as empty, and waits may be too short. An empty string is no ring. Expires when the last charge has left",
 		Complexity: "O(W S)",
-		Cost:       "TIME; GETRANGE and SETRANGE for each of W windows. A new slice adds GETRANGE, PEXPIREAT and a cell for each slice since; an empty window SET of S; a full one GETRANGE of S",
+		Cost:       "TIME; GETRANGE and SETRANGE for each of W windows. A new slice adds GETRANGE, PEXPIREAT and a cell for each slice since, a new ring S; a full window GETRANGE of S",
 		Redis:      "5.0",
 	}
 }
@@ -893,7 +893,7 @@ func ZSetLogV1() Script {
 // of them.
 func Libraries() []Library {
 	return []Library{
-		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "fb0177ae26d4f1d7d7fb4421941e46caba497de2", Source: sluiceV1Source},
+		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "03f6464d4f819e54577b21f5a5c300209018f653", Source: sluiceV1Source},
 	}
 }
 

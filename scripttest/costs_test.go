@@ -111,7 +111,7 @@ var zsetLogV1Costs = costsWithIDs([]cost{
 
 var sliceRingV1Costs = []cost{
 	{"the first look", nil, line{"0s", "0 0 1s 3 2", "TIME GETRANGE"}},
-	{"the first grant", nil, line{"0s", "1 0 1s 3 2", "TIME GETRANGE SET SETRANGE"}},
+	{"the first grant", nil, line{"0s", "1 0 1s 3 2", "TIME GETRANGE SETRANGE PEXPIREAT SETRANGE"}},
 	{"a grant in the same slice", after("0s 1 0 1s 3 2"), line{"0s", "1 0 1s 3 2", "TIME GETRANGE SETRANGE"}},
 	{"a grant in the next slice", after("0s 1 0 1s 3 2"),
 		line{"1s", "1 0 1s 3 2", "TIME GETRANGE*2 PEXPIREAT SETRANGE*2"}},
@@ -119,9 +119,10 @@ var sliceRingV1Costs = []cost{
 		line{"3s", "1 0 1s 3 2", "TIME GETRANGE*2 PEXPIREAT SETRANGE*3"}},
 	{"a gap that ends with the ring", after("0s 1 0 1s 3 2"),
 		line{"2s", "1 0 1s 3 2", "TIME GETRANGE*2 PEXPIREAT SETRANGE*2"}},
-	{"a gap as long as the ring", after("0s 1 0 1s 3 2"), line{"3s", "1 0 1s 3 2", "TIME GETRANGE SET SETRANGE"}},
+	{"a gap as long as the ring", after("0s 1 0 1s 3 2"),
+		line{"3s", "1 0 1s 3 2", "TIME GETRANGE PEXPIREAT SETRANGE*3"}},
 	{"two windows, one of which is new", after("0s 1 0 1s 3 2"),
-		line{"0s", "1 0 1s 3 2 1s 5 9", "TIME GETRANGE*2 SET SETRANGE*2"}},
+		line{"0s", "1 0 1s 3 2 1s 5 9", "TIME GETRANGE*2 SETRANGE PEXPIREAT SETRANGE*2"}},
 	{"two windows in a new slice", after("0s 1 0 1s 3 2 1s 5 9"),
 		line{"1s", "1 0 1s 3 2 1s 5 9", "TIME GETRANGE*4 PEXPIREAT*2 SETRANGE*4"}},
 	{"a report", after("0s 2 0 1s 3 2"), line{"0s", "0 1 1s 3 2", "TIME GETRANGE*2 SETRANGE"}},
@@ -189,7 +190,7 @@ var zsetLogReturnV1Costs = []cost{
 
 var budgetV1Costs = []cost{
 	{"the first look", nil, line{"0s", "1h 0 1s 3 9", "TIME GETRANGE"}},
-	{"the first grant", nil, line{"0s", "1h 1 1s 3 9", "TIME GETRANGE GET SET SETRANGE SET"}},
+	{"the first grant", nil, line{"0s", "1h 1 1s 3 9", "TIME GETRANGE GET SETRANGE PEXPIREAT SETRANGE SET"}},
 	{"a grant in the same slice", after("0s #b 1h 1 1s 3 9"),
 		line{"0s", "1h 1 1s 3 9", "TIME GETRANGE GET SETRANGE SET"}},
 	{"a grant in the next slice", after("0s #b 1h 1 1s 3 9"),
@@ -203,7 +204,7 @@ var budgetSettleV1Costs = []cost{
 	{"not known", after("0s budget #b 1h 1 1s 3 9"), line{"0s", "1h 1 0 1s 3", "TIME GET"}},
 	{"settled before", after("0s 1h 1 1 1s 3"), line{"0s", "1h 2 1 1s 3", "TIME GET"}},
 	{"as estimated", after("0s budget 1h 1 1s 3 9"), line{"0s", "1h 1 0 1s 3", "TIME GET SET"}},
-	{"the first charge", nil, line{"0s", "1h 1 1 1s 3", "TIME GET GETRANGE SET SETRANGE SET"}},
+	{"the first charge", nil, line{"0s", "1h 1 1 1s 3", "TIME GET GETRANGE SETRANGE PEXPIREAT SETRANGE SET"}},
 	{"the first, of nothing", nil, line{"0s", "1h 0 1 1s 3", "TIME GET SET"}},
 	{"a charge in the same slice", after("0s budget 1h 1 1s 3 9"),
 		line{"0s", "1h 2 0 1s 3", "TIME GET GETRANGE SETRANGE SET"}},

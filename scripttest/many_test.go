@@ -177,7 +177,8 @@ var (
 				"TIME LINDEX RPUSH PEXPIREAT LINDEX LLEN LINDEX*2 RPUSH PEXPIREAT"}})
 	sliceRingManyV1Costs = append(sliceRingV1Costs,
 		cost{"three subjects", after("0s $2 1 0 1s 3 1"),
-			line{"0s", "$1 $2 $3 1 0 1s 3 1", "TIME GETRANGE SET SETRANGE GETRANGE*3 SET SETRANGE"}})
+			line{"0s", "$1 $2 $3 1 0 1s 3 1",
+				"TIME GETRANGE SETRANGE PEXPIREAT SETRANGE GETRANGE*3 SETRANGE PEXPIREAT SETRANGE"}})
 )
 
 // checkMostKeys asks about as many keys as a call may have.

@@ -1,23 +1,21 @@
--- Takes charge, rings, slices, sizes, now, struct and what ring_read gives. Charges every window, or none if Redis
+-- Takes charge, rings, slices, sizes, struct and what ring_read gives. Charges every window, or none if Redis
 -- refuses a command: first what changes no decision, then SETRANGE alone. Its first call is refused, or none:
 -- rights are the same for all, and memory counts only before a script's first write.
 for i = 1, #slices do
   local gap, slice, size = gaps[i], slices[i], sizes[i]
   if gap > 0 then
+    if gap > size then -- no ring: Redis puts zeros before the last byte
+      redis.call("SETRANGE", rings[i], string.format("%d", 18 + 6 * size), "\0")
+    end
     -- 1 ms late: the clock of expiry may be behind TIME. As text: Redis 7.2 prints some numbers as 1e+9.
     local expires_ms = math.ceil((times[i] - times[i] % slice + size * slice) / 1000) + 1
-    if gap < size then
-      redis.call("PEXPIREAT", rings[i], string.format("%.0f", expires_ms))
-    else
-      local life_ms = string.format("%.0f", expires_ms - math.floor(now / 1000))
-      redis.call("SET", rings[i], string.rep("\0", 19) .. string.rep("\0\0\0\0\0\0", size), "PX", life_ms)
-    end
+    redis.call("PEXPIREAT", rings[i], string.format("%.0f", expires_ms))
   end
 end
 for i = 1, #slices do
   local gap, size, oldest, count = gaps[i], sizes[i], oldests[i], counts[i]
   -- Each slice of the gap, up to the current one, begins with the total so far: a piece, or two across the end.
-  if gap > 0 and gap < size then
+  if gap > 0 and gap <= size then
     local cell = struct.pack(">I6", (oldest + count) % wrap)
     local index = ((times[i] - times[i] % slices[i]) / slices[i] - gap + 1) % size
     local to_end = math.min(gap, size - index)

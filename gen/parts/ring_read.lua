@@ -1,13 +1,13 @@
 -- Takes rings, slices, sizes, now and struct. Gives times, gaps, oldests, counts, wrap and max_count. For each
--- window: its time, the slices since the last charge, the total before its oldest slice, and what it holds. Totals
--- wrap: only their differences count. Every ring is read before one is written.
+-- window: its time, the slices since the last charge (up to size; size + 1 if there is no ring), the total before its
+-- oldest slice, and what it holds. Totals wrap: only their differences count. All is read before any is written.
 local wrap, max_count, step_back = 281474976710656, 10000000000000, 60000000 -- 2^48, 10^13, 60 s
 local times, gaps, oldests, counts = {nil, nil}, {nil, nil}, {nil, nil}, {nil, nil}
 for i = 1, #slices do
   local slice, size = slices[i], sizes[i]
   local header = redis.pcall("GETRANGE", rings[i], "0", "18")
   if type(header) == "table" then return header end
-  local last, total, oldest = now - size * slice -- no ring: gap = size, so total = oldest = 0
+  local last, total, oldest = now - size * slice -- no ring: all has left
   if header ~= "" then
     if #header < 19 then return redis.error_reply("BADSTATE ring_" .. i .. ": want 19 bytes and its cells") end
     last, total, oldest = struct.unpack(">I7I6I6", header, 1)
@@ -17,7 +17,8 @@ for i = 1, #slices do
   if time - now > size * slice + step_back then time, last = now, now - size * slice end
   local current = (time - time % slice) / slice
   local gap = current - (last - last % slice) / slice
-  if gap >= size then total, oldest = 0, 0 -- all has left the window
+  if gap >= size then -- all has left the window
+    gap, total, oldest = header == "" and size + 1 or size, 0, 0
   elseif gap > 0 then -- the window has moved: its oldest slice is current - size + 1
     local at = 19 + 6 * ((current + 1) % size)
     local cell = redis.call("GETRANGE", rings[i], string.format("%d", at), string.format("%d", at + 5))

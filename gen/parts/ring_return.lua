@@ -1,7 +1,8 @@
 -- Takes rings, slices, sizes, moment, surplus and struct. Gives returned and writes. In each window the slice of
--- moment is to hold up to surplus less: the totals behind it fall. writes is how; all is read before it is written.
+-- moment is to hold up to surplus less: the totals behind it fall. writes has the SETRANGEs that do it, three words
+-- each: all is read before it is written.
 local wrap = 281474976710656 -- 2^48: of totals, only the differences count
-local writes, returned, later_left = {}, 0, 1000 -- later_left: for all windows together
+local writes, returned, later_left = {nil, nil, nil}, 0, 1000 -- later_left: for all windows together
 for i = 1, #slices do
   local slice, size = slices[i], sizes[i]
   local header = redis.pcall("GETRANGE", rings[i], "0", "18")
@@ -30,7 +31,8 @@ for i = 1, #slices do
     local fewer = math.min(surplus, (after - struct.unpack(">I6", cells, 1)) % wrap)
     if fewer > 0 then
       returned = math.max(returned, math.floor(fewer)) -- under Lua 5.4 (Dragonfly) it may be a float
-      writes[#writes + 1] = {i, "7", struct.pack(">I6", (total - fewer) % wrap)}
+      local n = #writes
+      writes[n + 1], writes[n + 2], writes[n + 3] = i, "7", struct.pack(">I6", (total - fewer) % wrap)
     end
     if fewer > 0 and later > 0 then
       local lowered = {string.sub(cells, 1, 6)}
@@ -38,8 +40,11 @@ for i = 1, #slices do
         lowered[j + 1] = struct.pack(">I6", (struct.unpack(">I6", cells, 6 * j + 1) - fewer) % wrap)
       end
       cells = table.concat(lowered)
-      writes[#writes + 1] = {i, string.format("%d", from), string.sub(cells, 1, 6 * to_end)}
-      if to_end <= later then writes[#writes + 1] = {i, "19", string.sub(cells, 6 * to_end + 1)} end
+      local n, at = #writes, string.format("%d", from)
+      writes[n + 1], writes[n + 2], writes[n + 3] = i, at, string.sub(cells, 1, 6 * to_end)
+      if to_end <= later then
+        writes[n + 4], writes[n + 5], writes[n + 6] = i, "19", string.sub(cells, 6 * to_end + 1)
+      end
     end
   end
 end

@@ -126,12 +126,16 @@ func (r ring) held(end int64) (permits int64) {
 // at returns the ring at a call's time. If the clock is behind, that is the time of the last charge; if it is more than
 // the window and 60 s behind, the ring is empty. So it is where all have left the window.
 func (r ring) at(now int64) ring {
-	if r.time > now+r.slice*r.size+60_000_000 {
-		return r.empty(now)
-	}
+	ahead := r.time > now+r.slice*r.size+60_000_000
 	r.time = max(r.time, now)
-	if r.isEmpty || r.current()-r.last >= r.size {
-		return r.empty(r.time)
+	if ahead {
+		r.time = now
+	}
+	if ahead || r.isEmpty || r.current()-r.last >= r.size {
+		behind := r.behind
+		r = r.empty(r.time)
+		r.behind = behind
+		return r
 	}
 	for s := range r.charged {
 		if s <= r.current()-r.size {

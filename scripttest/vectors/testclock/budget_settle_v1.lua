@@ -118,9 +118,10 @@ if permits < estimate then
   local surplus = estimate - permits
   -- PART ring_return: printed by make generate
   -- Takes rings, slices, sizes, moment, surplus and struct. Gives returned and writes. In each window the slice of
-  -- moment is to hold up to surplus less: the totals behind it fall. writes is how; all is read before it is written.
+  -- moment is to hold up to surplus less: the totals behind it fall. writes has the SETRANGEs that do it, three words
+  -- each: all is read before it is written.
   local wrap = 281474976710656 -- 2^48: of totals, only the differences count
-  local writes, returned, later_left = {}, 0, 1000 -- later_left: for all windows together
+  local writes, returned, later_left = {nil, nil, nil}, 0, 1000 -- later_left: for all windows together
   for i = 1, #slices do
     local slice, size = slices[i], sizes[i]
     local header = redis.pcall("GETRANGE", rings[i], "0", "18")
@@ -149,7 +150,8 @@ if permits < estimate then
       local fewer = math.min(surplus, (after - struct.unpack(">I6", cells, 1)) % wrap)
       if fewer > 0 then
         returned = math.max(returned, math.floor(fewer)) -- under Lua 5.4 (Dragonfly) it may be a float
-        writes[#writes + 1] = {i, "7", struct.pack(">I6", (total - fewer) % wrap)}
+        local n = #writes
+        writes[n + 1], writes[n + 2], writes[n + 3] = i, "7", struct.pack(">I6", (total - fewer) % wrap)
       end
       if fewer > 0 and later > 0 then
         local lowered = {string.sub(cells, 1, 6)}
@@ -157,8 +159,11 @@ if permits < estimate then
           lowered[j + 1] = struct.pack(">I6", (struct.unpack(">I6", cells, 6 * j + 1) - fewer) % wrap)
         end
         cells = table.concat(lowered)
-        writes[#writes + 1] = {i, string.format("%d", from), string.sub(cells, 1, 6 * to_end)}
-        if to_end <= later then writes[#writes + 1] = {i, "19", string.sub(cells, 6 * to_end + 1)} end
+        local n, at = #writes, string.format("%d", from)
+        writes[n + 1], writes[n + 2], writes[n + 3] = i, at, string.sub(cells, 1, 6 * to_end)
+        if to_end <= later then
+          writes[n + 4], writes[n + 5], writes[n + 6] = i, "19", string.sub(cells, 6 * to_end + 1)
+        end
       end
     end
   end
@@ -167,8 +172,8 @@ if permits < estimate then
   -- The id first: it can be put back. If the first SETRANGE is not refused, none is.
   local lifetime = string.format("%.0f", math.ceil(ttl / 1000) + 1)
   redis.call("SET", id, struct.pack(">I7I4", moment, 2 * (estimate - returned) + 1), "PX", 1000000000000 + lifetime)
-  for i = 1, #writes do
-    local written = redis.pcall("SETRANGE", rings[writes[i][1]], writes[i][2], writes[i][3])
+  for i = 1, #writes, 3 do
+    local written = redis.pcall("SETRANGE", rings[writes[i]], writes[i + 1], writes[i + 2])
     if type(written) == "table" then
       redis.call("SET", id, known, "PX", 1000000000000 + lifetime)
       return written
@@ -181,15 +186,15 @@ end
 if permits == estimate then slices = {} end
 -- PART ring_read: printed by make generate
 -- Takes rings, slices, sizes, now and struct. Gives times, gaps, oldests, counts, wrap and max_count. For each
--- window: its time, the slices since the last charge, the total before its oldest slice, and what it holds. Totals
--- wrap: only their differences count. Every ring is read before one is written.
+-- window: its time, the slices since the last charge (up to size; size + 1 if there is no ring), the total before its
+-- oldest slice, and what it holds. Totals wrap: only their differences count. All is read before any is written.
 local wrap, max_count, step_back = 281474976710656, 10000000000000, 60000000 -- 2^48, 10^13, 60 s
 local times, gaps, oldests, counts = {nil, nil}, {nil, nil}, {nil, nil}, {nil, nil}
 for i = 1, #slices do
   local slice, size = slices[i], sizes[i]
   local header = redis.pcall("GETRANGE", rings[i], "0", "18")
   if type(header) == "table" then return header end
-  local last, total, oldest = now - size * slice -- no ring: gap = size, so total = oldest = 0
+  local last, total, oldest = now - size * slice -- no ring: all has left
   if header ~= "" then
     if #header < 19 then return redis.error_reply("BADSTATE ring_" .. i .. ": want 19 bytes and its cells") end
     last, total, oldest = struct.unpack(">I7I6I6", header, 1)
@@ -199,7 +204,8 @@ for i = 1, #slices do
   if time - now > size * slice + step_back then time, last = now, now - size * slice end
   local current = (time - time % slice) / slice
   local gap = current - (last - last % slice) / slice
-  if gap >= size then total, oldest = 0, 0 -- all has left the window
+  if gap >= size then -- all has left the window
+    gap, total, oldest = header == "" and size + 1 or size, 0, 0
   elseif gap > 0 then -- the window has moved: its oldest slice is current - size + 1
     local at = 19 + 6 * ((current + 1) % size)
     local cell = redis.call("GETRANGE", rings[i], string.format("%d", at), string.format("%d", at + 5))
@@ -214,26 +220,24 @@ local charge, counts_before = permits - estimate, {}
 if charge > 0 then
   counts_before = {unpack(counts)}
   -- PART ring_charge: printed by make generate
-  -- Takes charge, rings, slices, sizes, now, struct and what ring_read gives. Charges every window, or none if Redis
+  -- Takes charge, rings, slices, sizes, struct and what ring_read gives. Charges every window, or none if Redis
   -- refuses a command: first what changes no decision, then SETRANGE alone. Its first call is refused, or none:
   -- rights are the same for all, and memory counts only before a script's first write.
   for i = 1, #slices do
     local gap, slice, size = gaps[i], slices[i], sizes[i]
     if gap > 0 then
+      if gap > size then -- no ring: Redis puts zeros before the last byte
+        redis.call("SETRANGE", rings[i], string.format("%d", 18 + 6 * size), "\0")
+      end
       -- 1 ms late: the clock of expiry may be behind TIME. As text: Redis 7.2 prints some numbers as 1e+9.
       local expires_ms = math.ceil((times[i] - times[i] % slice + size * slice) / 1000) + 1
-      if gap < size then
-        redis.call("PEXPIREAT", rings[i], string.format("%.0f", expires_ms))
-      else
-        local life_ms = string.format("%.0f", expires_ms - math.floor(now / 1000))
-        redis.call("SET", rings[i], string.rep("\0", 19) .. string.rep("\0\0\0\0\0\0", size), "PX", 1000000000000 + life_ms)
-      end
+      redis.call("PEXPIREAT", rings[i], string.format("%.0f", expires_ms))
     end
   end
   for i = 1, #slices do
     local gap, size, oldest, count = gaps[i], sizes[i], oldests[i], counts[i]
     -- Each slice of the gap, up to the current one, begins with the total so far: a piece, or two across the end.
-    if gap > 0 and gap < size then
+    if gap > 0 and gap <= size then
       local cell = struct.pack(">I6", (oldest + count) % wrap)
       local index = ((times[i] - times[i] % slices[i]) / slices[i] - gap + 1) % size
       local to_end = math.min(gap, size - index)

@@ -35,7 +35,7 @@
 --                          still there; while it is more than the window and 60 s behind, the ring counts as empty, and
 --                          waits may be too short. An empty string is no ring. Expires when the last charge has left
 -- COMPLEXITY  O(W S)       TIME; GETRANGE and SETRANGE for each of W windows. A new slice adds GETRANGE, PEXPIREAT and
---                          a cell for each slice since; an empty window SET of S; a full one GETRANGE of S
+--                          a cell for each slice since, a new ring S; a full window GETRANGE of S
 -- REDIS       5.0
 
 -- PART arguments: printed by make generate
@@ -97,15 +97,15 @@ local struct = rawget(_G, "struct") or {
 -- MANY: slice_ring_many_v1 repeats what follows for 1..16 keys.
 -- PART ring_read: printed by make generate
 -- Takes rings, slices, sizes, now and struct. Gives times, gaps, oldests, counts, wrap and max_count. For each
--- window: its time, the slices since the last charge, the total before its oldest slice, and what it holds. Totals
--- wrap: only their differences count. Every ring is read before one is written.
+-- window: its time, the slices since the last charge (up to size; size + 1 if there is no ring), the total before its
+-- oldest slice, and what it holds. Totals wrap: only their differences count. All is read before any is written.
 local wrap, max_count, step_back = 281474976710656, 10000000000000, 60000000 -- 2^48, 10^13, 60 s
 local times, gaps, oldests, counts = {nil, nil}, {nil, nil}, {nil, nil}, {nil, nil}
 for i = 1, #slices do
   local slice, size = slices[i], sizes[i]
   local header = redis.pcall("GETRANGE", rings[i], "0", "18")
   if type(header) == "table" then return header end
-  local last, total, oldest = now - size * slice -- no ring: gap = size, so total = oldest = 0
+  local last, total, oldest = now - size * slice -- no ring: all has left
   if header ~= "" then
     if #header < 19 then return redis.error_reply("BADSTATE ring_" .. i .. ": want 19 bytes and its cells") end
     last, total, oldest = struct.unpack(">I7I6I6", header, 1)
@@ -115,7 +115,8 @@ for i = 1, #slices do
   if time - now > size * slice + step_back then time, last = now, now - size * slice end
   local current = (time - time % slice) / slice
   local gap = current - (last - last % slice) / slice
-  if gap >= size then total, oldest = 0, 0 -- all has left the window
+  if gap >= size then -- all has left the window
+    gap, total, oldest = header == "" and size + 1 or size, 0, 0
   elseif gap > 0 then -- the window has moved: its oldest slice is current - size + 1
     local at = 19 + 6 * ((current + 1) % size)
     local cell = redis.call("GETRANGE", rings[i], string.format("%d", at), string.format("%d", at + 5))
@@ -163,26 +164,24 @@ local granted = wait == 0 and permits or 0
 local charge = reported + granted
 if charge > 0 then
   -- PART ring_charge: printed by make generate
-  -- Takes charge, rings, slices, sizes, now, struct and what ring_read gives. Charges every window, or none if Redis
+  -- Takes charge, rings, slices, sizes, struct and what ring_read gives. Charges every window, or none if Redis
   -- refuses a command: first what changes no decision, then SETRANGE alone. Its first call is refused, or none:
   -- rights are the same for all, and memory counts only before a script's first write.
   for i = 1, #slices do
     local gap, slice, size = gaps[i], slices[i], sizes[i]
     if gap > 0 then
+      if gap > size then -- no ring: Redis puts zeros before the last byte
+        redis.call("SETRANGE", rings[i], string.format("%d", 18 + 6 * size), "\0")
+      end
       -- 1 ms late: the clock of expiry may be behind TIME. As text: Redis 7.2 prints some numbers as 1e+9.
       local expires_ms = math.ceil((times[i] - times[i] % slice + size * slice) / 1000) + 1
-      if gap < size then
-        redis.call("PEXPIREAT", rings[i], string.format("%.0f", expires_ms))
-      else
-        local life_ms = string.format("%.0f", expires_ms - math.floor(now / 1000))
-        redis.call("SET", rings[i], string.rep("\0", 19) .. string.rep("\0\0\0\0\0\0", size), "PX", 1000000000000 + life_ms)
-      end
+      redis.call("PEXPIREAT", rings[i], string.format("%.0f", expires_ms))
     end
   end
   for i = 1, #slices do
     local gap, size, oldest, count = gaps[i], sizes[i], oldests[i], counts[i]
     -- Each slice of the gap, up to the current one, begins with the total so far: a piece, or two across the end.
-    if gap > 0 and gap < size then
+    if gap > 0 and gap <= size then
       local cell = struct.pack(">I6", (oldest + count) % wrap)
       local index = ((times[i] - times[i] % slices[i]) / slices[i] - gap + 1) % size
       local to_end = math.min(gap, size - index)
