@@ -221,6 +221,80 @@ func TestBreakerJudges(t *testing.T) {
 	}
 }
 
+// TestBreakerCountsRoundTrips has Batches of five, two of which are enough: each is sent whole or refused whole.
+func TestBreakerCountsRoundTrips(t *testing.T) {
+	for _, opt := range []loader.Option{nil, loader.WithoutSharing()} {
+		synctest.Test(t, func(t *testing.T) {
+			answer := errDead
+			rdb, _ := answering(func(context.Context) error { return answer })
+			limits := loader.New(rdb, loader.Breaker(2, time.Minute), opt)
+			limiter := limits.ListLog("x", loader.PerHour(5))
+			for i, want := range []int{0, 0, 5, 5, 0} {
+				batch := limits.Batch()
+				for k := range 5 {
+					batch.Allow(limiter, strconv.Itoa(k))
+				}
+				refused := 0
+				results, _ := batch.Do(background)
+				for _, r := range results {
+					if errors.Is(r.Err, loader.ErrBreakerOpen) {
+						refused++
+					}
+				}
+				if refused != want {
+					t.Errorf("Batch %d: %d of 5 calls were refused, want %d", i+1, refused, want)
+				}
+				time.Sleep(time.Second)
+				if i == 3 {
+					answer = serverError("BADSTATE no")
+					time.Sleep(time.Minute)
+				}
+			}
+		})
+	}
+}
+
+// TestBreakerAndStaleConnections has a firewall forget the twelve connections of a pool: five calls fail because of
+// them, no more.
+func TestBreakerAndStaleConnections(t *testing.T) {
+	const connections = 12
+	for _, piped := range []bool{false, true} {
+		m, _ := fake(t)
+		p := redistest.StartProxy(t, m.Addr())
+		opt := options(p.Addr)
+		opt.PoolSize, opt.PipelinePoolSize, opt.ContextTimeoutEnabled = connections, connections, true
+		limits := loader.New(clientOf(t, opt), loader.Timeout(200*time.Millisecond), loader.WithoutSharing())
+		limiter := limits.ListLog("x", loader.PerHour(1000))
+		ask := func() error {
+			if !piped {
+				return errOf(limiter.Allow(background, "s"))
+			}
+			batch := limits.Batch()
+			batch.Allow(limiter, "s")
+			batch.Allow(limiter, "other")
+			return errOf(batch.Do(background))
+		}
+		must(t, ask())
+		p.Delay(0, 50*time.Millisecond)
+		var all sync.WaitGroup
+		for range connections {
+			all.Go(func() { _ = ask() })
+		}
+		all.Wait()
+		p.SwallowLive()
+		lost := 0
+		for err := ask(); err != nil; err = ask() {
+			if !errors.Is(err, loader.ErrBreakerOpen) {
+				lost++
+			}
+			time.Sleep(time.Millisecond)
+		}
+		if lost != 5 {
+			t.Errorf("in pipelines %v: %d calls were lost, want 5", piped, lost)
+		}
+	}
+}
+
 // TestBreakerOfEachNode stops one master of three: those who ask the others do not notice.
 func TestBreakerOfEachNode(t *testing.T) {
 	nodes, addrs := newCluster(t)

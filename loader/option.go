@@ -59,7 +59,9 @@ func Timeout(d time.Duration) Option {
 // Breaker(5, 250*time.Millisecond).
 //
 // Every reply is an answer, unless the server gives it to everybody: LOADING, BUSY, CLUSTERDOWN, MASTERDOWN,
-// MAXCLIENTS. A call counts once, with all its attempts. A cancelled call does not count.
+// MAXCLIENTS. A call counts once, with all its attempts, and so do all calls of a Batch about one node together. A
+// cancelled call does not count. In case the server is well and only the connections to it are stale, the idle ones
+// are closed when a breaker opens; if a PING over a new one is answered, the next call is sent at once.
 //
 // Every node of a cluster and of a Ring has its own breaker, which all limiters of a Loader share. While a
 // ClusterClient does not know its nodes yet, only the timeout bounds the calls. Cost: two short locks a call.

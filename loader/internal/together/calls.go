@@ -90,11 +90,12 @@ func unended(all []*openCall) []*openCall {
 	return open
 }
 
-// admitted asks the breaker of each call, and returns the calls that may be sent.
+// admitted asks the breaker of each call's node, and returns the calls that may be sent.
 func admitted(ctx context.Context, all []*openCall) []*openCall {
 	open := make([]*openCall, 0, len(all))
+	var round wire.Round
 	for _, a := range all {
-		if a.result.Err = a.call.Admit(ctx); a.result.Err == nil {
+		if a.result.Err = a.call.Admit(ctx, &round); a.result.Err == nil {
 			open = append(open, a)
 		}
 	}

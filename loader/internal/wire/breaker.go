@@ -50,6 +50,7 @@ type breaker struct {
 	failed   time.Time // its time
 	probing  bool      // a call was sent although it is open
 	refused  bool      // a call was refused in this time
+	tried    bool      // tryAnew was called in this time
 }
 
 // refuse refuses a call, and unlocks the breaker. The first refusal is logged.
@@ -63,6 +64,53 @@ func (b *breaker) refuse(now time.Time) *OpenError {
 			slog.Duration("silent", err.Silent), slog.Any("error", err.Last))
 	}
 	return err
+}
+
+// tryAnew finds out whether a node that answers nobody is well and only its connections are not: a firewall may have
+// forgotten them. It closes those that are idle, each of which would cost one call its time, and sends a PING. If that
+// is answered in time, the next call is sent at once.
+func (b *breaker) tryAnew(node *redis.Client, timeout time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	closeIdle(ctx, node)
+	bounded := node.WithTimeout(timeout)
+	bounded.Options().ContextTimeoutEnabled = true
+	err := bounded.Ping(ctx).Err()
+	if err == nil || showsLife(err) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.failed, b.probing = time.Time{}, false
+	}
+	return err
+}
+
+// closeIdle closes the idle connections of a client. go-redis has no method for that, but it closes a connection on
+// which a command runs out of time.
+func closeIdle(ctx context.Context, rdb *redis.Client) {
+	hasty := rdb.WithTimeout(time.Nanosecond)
+	hasty.Options().MaxRetries = 0
+	stats := rdb.PoolStats()
+	for range stats.IdleConns {
+		_ = hasty.Ping(ctx).Err()
+	}
+	if stats.PipelineStats == nil {
+		return
+	}
+	for range stats.PipelineStats.IdleConns {
+		_, _ = hasty.Pipelined(ctx, func(p redis.Pipeliner) error { return p.Ping(ctx).Err() })
+	}
+}
+
+// Round is the calls of one round trip. A breaker lets all of them through or none, and counts them as one: they may
+// fail because of one connection.
+type Round struct{ admitted []*breaker }
+
+func (r *Round) has(b *breaker) bool { return r != nil && slices.Contains(r.admitted, b) }
+
+func (r *Round) add(b *breaker) {
+	if r != nil {
+		r.admitted = append(r.admitted, b)
+	}
 }
 
 // breakers holds the breaker of each node of a client.

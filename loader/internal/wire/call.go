@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/sluice-redis/sluice"
 )
 
@@ -62,6 +63,7 @@ type Call struct {
 	single     bool     // not part of a command for many keys
 	source     bool     // send the source: EVAL
 	told       bool     // the breaker knows how the call has ended
+	follows    bool     // an earlier call of its round trip counts for the breaker
 
 	first Command // of the first attempt, so that most calls are one allocation
 	args  [8]any  // room for Args
@@ -94,7 +96,7 @@ func (c *Call) Ask(ctx context.Context, via Sender) (answer Answer, err error) {
 	if ctx.Err() != nil {
 		return Answer{}, c.unanswered(ctx.Err())
 	}
-	if err := c.Admit(ctx); err != nil {
+	if err := c.Admit(ctx, nil); err != nil {
 		return Answer{}, err
 	}
 	err = ErrNoOutcome // where a hook panics
@@ -115,25 +117,31 @@ func (c *Call) Ask(ctx context.Context, via Sender) (answer Answer, err error) {
 	}
 }
 
-// Admit asks the breaker of the call's node, and returns an error if that is open. Otherwise the call ends with TellBreaker.
-func (c *Call) Admit(ctx context.Context) error {
+// Admit asks the breaker of the call's node, and returns an error if that is open. Otherwise the call ends with
+// TellBreaker. round is that of a call which is sent with others, else nil.
+func (c *Call) Admit(ctx context.Context, round *Round) error {
 	all := c.client.breakers
-	switch {
-	case all == nil:
+	if all == nil {
 		return nil
-	case c.client.Single:
-		c.breaker = all.only
-	default:
-		node, err := c.client.NodeOf(ctx, c.Key)
-		if err != nil { // no seed of a cluster answers
+	}
+	node, _ := c.client.unwrapped.(*redis.Client)
+	c.breaker = all.only
+	if !c.client.Single {
+		var err error
+		if node, err = c.client.NodeOf(ctx, c.Key); err != nil { // no seed of a cluster answers
+			c.breaker = nil
 			return nil
 		}
 		c.breaker = all.breakerOf(node)
 	}
 	b, now := c.breaker, time.Now()
-	c.told = false
+	c.told, c.follows = false, round.has(b)
 	b.mu.Lock()
-	open := b.failures >= b.Failures && now.Sub(b.silent) >= c.Timeout
+	open := !c.follows && b.failures >= b.Failures && now.Sub(b.silent) >= c.Timeout
+	if open && !b.tried && node != nil {
+		b.tried = true
+		c.client.Start(func() error { return b.tryAnew(node, c.Timeout) })
+	}
 	if open && (b.probing || now.Sub(b.failed) < b.Pause) {
 		c.told = true
 		return c.unanswered(b.refuse(now))
@@ -143,7 +151,8 @@ func (c *Call) Admit(ctx context.Context) error {
 		b.silent = now
 	}
 	b.inFlight++
-	b.probing = open
+	b.probing = b.probing || open
+	round.add(b)
 	return nil
 }
 
@@ -161,7 +170,8 @@ func (c *Call) TellBreaker(outcome *error) {
 	switch {
 	case err == nil, showsLife(err):
 		closed = b.refused
-		b.failures, b.silent, b.last, b.refused = 0, now, nil, false
+		b.failures, b.silent, b.last, b.refused, b.tried = 0, now, nil, false, false
+	case c.follows:
 	case err != ErrNoOutcome && !errors.Is(err, context.Canceled):
 		b.failures++
 		b.last, b.failed = err, now
