@@ -76,7 +76,7 @@ func TestJudge(t *testing.T) {
 		"cancelled by no caller":    {mode: "plain", question: plain, err: canceled, want: "error"},
 		"an error of no kind":       {mode: "plain", question: plain, err: errors.New("what?"), want: "error"},
 		"the breaker":               {mode: breakerMode, question: plain, err: loader.ErrBreakerOpen},
-		"it is open in calm":        {mode: "plain", question: plain, err: loader.ErrBreakerOpen, calm: true},
+		"it is open in calm":        {mode: "plain", question: plain, err: loader.ErrBreakerOpen, calm: true, want: "calm"},
 		"lost":                      {mode: "plain", question: plain, err: lost},
 		"lost while all was well":   {mode: "plain", question: plain, err: lost, calm: true, want: "calm"},
 		"late while all was well":   {mode: "plain", question: hasty, err: lost, calm: true},

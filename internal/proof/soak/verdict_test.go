@@ -136,11 +136,11 @@ func (c *called) judgeError(a *answer) {
 	if c.mode.how == waiting && kindOf(a.err) != "OOM" { // it was answered
 		c.judgeWait(a)
 	}
-	if errors.Is(a.err, loader.ErrBreakerOpen) {
-		return // it was opened by other calls, which are judged; when it closes again is what checks are for
+	bound, since := min(c.bound(c.question), c.mode.patience()), c.begun.Add(-backWithin)
+	if errors.Is(a.err, loader.ErrBreakerOpen) { // by calls that began before
+		since = since.Add(-2 * defaultBound)
 	}
-	bound := min(c.bound(c.question), c.mode.patience())
-	if bound < leastBound || !c.attack.pulse.judges(bound, c.begun.Add(-backWithin)) {
+	if bound < leastBound || !c.attack.pulse.judges(bound, since) {
 		return // this machine may be too slow for it
 	}
 	if c.calm {
