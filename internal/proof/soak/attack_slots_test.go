@@ -9,18 +9,17 @@ import (
 	"github.com/sluice-redis/sluice/loader"
 )
 
-// How many slots a tight limiter has, how long its lease is, and how long it is held: some are renewed.
+// How long a lease of an attack lasts, and how long it is held: some are renewed.
 const (
-	slotLimit = 1
-	slotTTL   = 2 * time.Second
-	slotHold  = 4 * time.Second
+	slotTTL  = 2 * time.Second
+	slotHold = 4 * time.Second
 )
 
 // slots are audited by the times in which they were held, and by the leases that are left when all are released.
 var slots = &script{
-	name: "concurrency", tight: loader.Limit{Permits: slotLimit}, ledger: loader.Limit{Permits: 10_000}, slots: true,
+	name: "concurrency", ledger: loader.Limit{Permits: 10_000, Window: slotTTL}, slots: true,
 	make: func(l *limits, name string, limit loader.Limit, opts ...loader.LimiterOption) loader.Limiter {
-		return slotLimiter{of: l.Concurrency(name, limit.Permits, slotTTL, opts...)}
+		return slotLimiter{of: l.Concurrency(name, limit.Permits, limit.Window, opts...)}
 	},
 }
 
@@ -51,14 +50,19 @@ func (l slotLimiter) ask(ctx context.Context, h how, a *answer) {
 // hold holds a slot for a while, or until it is lost or all are to be released. It ends the slot's context at last.
 func (w *worker) hold(slot *loader.Slot, a *answer, since time.Time, end context.CancelFunc) {
 	b, drop, held := w.book(a.place), w.drop, upTo(w.random, slotHold)
+	w.attack.counts.add(slotsTaken, 1)
 	w.held.Go(func() {
 		defer end()
-		use := useOf(slot, since, time.After(held), drop)
-		use.To = use.To.Add(-w.attack.pulse.lag(since)) // the context may have ended late
-		if use.To.Before(since) {
-			use.To = since
+		select {
+		case <-slot.Context().Done():
+		case <-time.After(held):
+		case <-drop:
 		}
-		b.released(use, a.ledger, w.release(slot))
+		until := time.Now().Add(-w.attack.pulse.lag(since)) // the context may have ended late
+		if until.Before(since) {
+			until = since
+		}
+		b.released(Spent{since, until, 1}, a.ledger, w.release(slot))
 	})
 }
 
@@ -80,7 +84,9 @@ func (b *book) released(use Spent, ledger, certain bool) {
 	if !certain {
 		b.unknown++
 	}
-	if !ledger {
+	if ledger {
+		b.returned.Add(Spent{use.To, use.To, 1})
+	} else {
 		b.uses.Add(use)
 	}
 }

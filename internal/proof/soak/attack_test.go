@@ -8,13 +8,14 @@ import (
 	"fmt"
 	"iter"
 	"math/rand/v2"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/sluice-redis/sluice/loader"
 )
 
 var (
@@ -26,7 +27,7 @@ var (
 const (
 	shortestFault = 300 * time.Millisecond
 	longestFault  = 2 * time.Second
-	faultPause    = 1500 * time.Millisecond // from the end of one fault to the begin of the next, at least
+	faultPause    = 1500 * time.Millisecond
 
 	backWithin = time.Second // service is back so long after a fault
 	tooLong    = 10 * time.Second
@@ -39,16 +40,28 @@ const (
 	flushFor = 200 * time.Millisecond // for returns in the background
 )
 
+// setting is what attacks differ in.
+type setting struct {
+	full   bool
+	modes  []*mode
+	tight  loader.Limit  // of the limiters that are soon used up
+	leases loader.Limit  // of their slots
+	pause  time.Duration // between two calls of a worker, on average
+	rest   time.Duration // from the end of one fault to the begin of the next, at least
+	steady bool          // what is in use must not grow: no server is gone for good
+}
+
 // attack is the sites, those who call and what has come of it.
 type attack struct {
-	t     *testing.T
-	seed  uint64
-	full  bool
-	sites []*site
-	rows  []*row
+	setting
+	t      *testing.T
+	seed   uint64
+	random *rand.Rand // makes up the events
+	sites  []*site
+	rows   []*row
+	events int      // how many there have been
+	faults []string // of them
 
-	goroutines int // before there was a client
-	closers    []func() error
 	generation int          // of the ledgers; it changes while the gate is shut
 	gate       sync.RWMutex // callers are inside while they hold it for reading
 	pulse      *pulse
@@ -82,8 +95,53 @@ func TestAttack(t *testing.T) {
 
 // attackOnce returns the share of it that could be judged.
 func attackOnce(t *testing.T) float64 {
-	a := newAttack(t)
-	t.Logf("seed %d: %d limiters and modes, %d callers", a.seed, len(a.rows), workersARow*len(a.rows))
+	sites := []*site{newSite(t, false)}
+	if *attackFor > 0 {
+		sites = append(sites, newSite(t, true))
+	}
+	a := newAttack(t, attackSetting(), sites...)
+	a.run(func() {
+		begun := time.Now()
+		for e := range a.eventsOf(faults) {
+			if a.events >= len(faults) && time.Since(begun) >= *attackFor {
+				return
+			}
+			a.inject(e)
+		}
+	})
+	a.sites[0].everythingExpires(t)
+	return a.report()
+}
+
+func attackSetting() setting {
+	with := setting{full: *attackFor > 0, modes: modes, tight: loader.PerSecond(4),
+		leases: loader.Limit{Permits: 1, Window: slotTTL}, pause: 300 * time.Millisecond, steady: true}
+	if with.full {
+		with.rest = faultPause
+	}
+	return with
+}
+
+// newAttack makes all rows of sites.
+func newAttack(t *testing.T, with setting, sites ...*site) *attack {
+	t.Helper()
+	a := &attack{setting: with, t: t, seed: *attackSeed, sites: sites, failures: map[string]*failure{}}
+	if a.seed == 0 {
+		a.seed = 1 + rand.Uint64N(1_000_000)
+	}
+	a.random = rand.New(rand.NewPCG(a.seed, 1<<63))
+	a.pulse = newPulse(t)
+	for i, s := range a.sites {
+		a.rows = append(a.rows, newRows(a, s, int(a.seed)+i)...)
+		must(t, s.honest.Preload(context.Background()))
+	}
+	a.starts.Store(new(make(chan struct{})))
+	return a
+}
+
+// run has callers ask while something happens. That nothing is left of them is seen when all tests have ended.
+func (a *attack) run(happens func()) {
+	a.t.Logf("seed %d: %d limiters and modes, %d callers", a.seed, len(a.rows), workersARow*len(a.rows))
 	pulse := startCrowd(hearts, a.pulse.beat)
 	var workers []*worker
 	for i, r := range a.rows {
@@ -93,88 +151,30 @@ func attackOnce(t *testing.T) float64 {
 		}
 	}
 	callers := startCrowd(len(workers), func(ctx context.Context, i int) { workers[i].work(ctx) })
-	a.injectAll(t)
+	a.quiet(nil)
+	time.Sleep(a.rest)
+	happens()
 	callers.stop()
 	pulse.stop()
-	a.close()
-	a.nothingIsLeft()
-	a.sites[0].everythingExpires(t)
-	return a.report()
 }
 
-// newAttack starts the servers and makes all rows.
-func newAttack(t *testing.T) *attack {
-	t.Helper()
-	a := &attack{t: t, seed: *attackSeed, full: *attackFor > 0, failures: map[string]*failure{}}
-	if a.seed == 0 {
-		a.seed = 1 + rand.Uint64N(1_000_000)
-	}
-	a.sites = []*site{newSite(t, false)}
-	if a.full {
-		a.sites = append(a.sites, newSite(t, true))
-	}
-	a.pulse = newPulse(t)
-	a.closers = append(a.closers, a.pulse.well.Close)
-	a.goroutines = runtime.NumGoroutine()
-	for i, s := range a.sites {
-		a.rows = append(a.rows, newRows(a, s, int(a.seed)+i)...)
-		must(t, s.honest.Preload(context.Background()))
-	}
-	a.starts.Store(new(make(chan struct{})))
-	return a
-}
-
-// close closes everything when all calls have ended: first what was made last.
-func (a *attack) close() {
-	for _, end := range slices.Backward(a.closers) {
-		if err := end(); err != nil {
-			a.t.Errorf("seed %d: closing: %v", a.seed, err)
-		}
-	}
-}
-
-// nothingIsLeft fails the attack if goroutines outlive the clients.
-func (a *attack) nothingIsLeft() {
-	if !soon(func() bool { return runtime.NumGoroutine() <= a.goroutines }) {
-		a.failed("goroutines", nil, fmt.Sprintf("%d when all clients are closed, %d at first; of the loader:\n%s",
-			runtime.NumGoroutine(), a.goroutines, strings.Join(goroutines(), "\n\n")))
-	}
-}
-
-// injectAll injects every fault in random order, again and again until the time is up, and audits after each.
-func (a *attack) injectAll(t *testing.T) {
-	a.quiet(t, nil)
-	if a.full {
-		time.Sleep(faultPause)
-	}
-	begun := time.Now()
-	for e := range a.events() {
-		if e.number > len(faults) && time.Since(begun) >= *attackFor {
-			return
-		}
-		a.inject(t, e)
-	}
-}
-
-// events are what the seed has happen, without end: all faults in random order, again and again.
-func (a *attack) events() iter.Seq[*event] {
+// eventsOf are what the seed has happen, without end: all faults in random order, again and again.
+func (a *attack) eventsOf(faults []*fault) iter.Seq[*event] {
 	return func(yield func(*event) bool) {
-		random := rand.New(rand.NewPCG(a.seed, 1<<63))
-		for number := 1; ; {
-			for _, i := range random.Perm(len(faults)) {
-				if !yield(a.event(random, i, number)) {
+		for {
+			for _, i := range a.random.Perm(len(faults)) {
+				if !yield(a.event(faults[i])) {
 					return
 				}
-				number++
 			}
 		}
 	}
 }
 
 // event makes up when and where a fault happens. In a cluster it is one server or all.
-func (a *attack) event(random *rand.Rand, index, number int) *event {
-	e := &event{fault: faults[index], index: index, number: number, where: "all", victims: map[*site]uint{}}
-	e.random = rand.New(rand.NewPCG(random.Uint64(), 0))
+func (a *attack) event(f *fault) *event {
+	e := &event{fault: f, where: "all", victims: map[*site]uint{}}
+	e.random = rand.New(rand.NewPCG(a.random.Uint64(), 0))
 	e.lasts = shortestFault + upTo(e.random, longestFault-shortestFault)
 	if !a.full {
 		e.lasts = shortestFault / 2
@@ -182,16 +182,24 @@ func (a *attack) event(random *rand.Rand, index, number int) *event {
 	everywhere, one := e.random.IntN(2) == 0, e.random.IntN(3)
 	for _, s := range a.sites {
 		e.victims[s] = 1<<len(s.servers) - 1
-		if !everywhere && !e.inside && s.cluster {
-			e.victims[s], e.where = 1<<one, fmt.Sprint("master ", one+1)
+		if e.server > 0 {
+			one, everywhere = e.server-1, false
+		}
+		if len(s.servers) > 1 && !everywhere && !(e.anywhere && e.server == 0) {
+			e.victims[s], e.where = 1<<one, fmt.Sprint("server ", one+1)
 		}
 	}
 	return e
 }
 
 // inject has a fault happen, sees service come back and audits what was granted.
-func (a *attack) inject(t *testing.T, e *event) {
-	t.Helper()
+func (a *attack) inject(e *event) {
+	a.t.Helper()
+	a.events++
+	e.number = a.events
+	if !slices.Contains(a.faults, e.name) {
+		a.faults = append(a.faults, e.name)
+	}
 	e.begun = time.Now()
 	a.last.Store(e) // calls that it hits are counted as such
 	e.begin(a, e)
@@ -200,30 +208,23 @@ func (a *attack) inject(t *testing.T, e *event) {
 	time.Sleep(e.lasts)
 	if a.full { // until it has met a call of every row, but not for ever: report says what was missed
 		soon(func() bool {
-			return !slices.ContainsFunc(a.rows, func(r *row) bool { return r.met[e.index].Load() == 0 })
+			return !slices.ContainsFunc(a.rows, func(r *row) bool { return r.met.of(e.name) == 0 })
 		})
 	}
-	reconnect, lasting := &check{attack: a, event: e, rule: "reconnect", since: e.begun, within: reconnectWithin}, ""
+	lasting := ""
 	if e.reconnects {
-		reconnect.start()
-		reconnect.await(2 * tooLong)
-		lasting = fmt.Sprintf(" (while it lasted, %v after its begin)", round(reconnect.worst()))
+		worst := a.check(e, "reconnect", e.begun, reconnectWithin)
+		lasting = fmt.Sprintf(" (while it lasted, %v after its begin)", round(worst))
 	}
 	e.end(a, e)
 	ended := time.Now()
 	e.ended.Store(&ended)
-	service := &check{attack: a, event: e, rule: "service", since: ended, within: backWithin + e.late}
-	service.start()
-	if !service.await(2*tooLong) || !reconnect.await(tooLong) {
-		a.stuck(t)
-	}
-	if a.full {
-		time.Sleep(faultPause - min(faultPause, time.Since(ended)) - faultPause/4)
-	}
+	worst := a.check(e, "service", ended, backWithin+e.late)
+	time.Sleep(a.rest - time.Since(ended) - a.rest/4)
 	e.served.Store(new(time.Now()))
-	s := a.quiet(t, e)
-	t.Logf("%3d %-26s %v on %s: back after %v at worst%s; %v", e.number, e.name, round(e.lasts), e.where,
-		round(service.worst()), lasting, s)
+	s := a.quiet(e)
+	a.t.Logf("%3d %-26s %v on %s: back after %v at worst%s; %v", e.number, e.name, round(ended.Sub(e.begun)), e.where,
+		round(worst), lasting, s)
 }
 
 // now is the fault that happens; nil: none.
@@ -245,10 +246,10 @@ func (a *attack) calmAfter(e *event, at time.Time) bool {
 }
 
 // quiet shuts the gate, audits what was granted until then, measures what is in use, and lets the callers go on.
-func (a *attack) quiet(t *testing.T, e *event) sample {
-	t.Helper()
+func (a *attack) quiet(e *event) sample {
+	a.t.Helper()
 	if !endsWithin(tooLong, a.gate.Lock) { // no caller enters from now on
-		a.stuck(t)
+		a.stuck()
 	}
 	defer a.gate.Unlock()
 	var rows sync.WaitGroup
@@ -256,6 +257,7 @@ func (a *attack) quiet(t *testing.T, e *event) sample {
 		rows.Go(func() {
 			if e != nil {
 				r.settle()
+				r.forget(a, e)
 				r.closeLedgers(a)
 				r.auditTight(a)
 			}
@@ -268,12 +270,12 @@ func (a *attack) quiet(t *testing.T, e *event) sample {
 }
 
 // stuck ends the attack for calls that do not end.
-func (a *attack) stuck(t *testing.T) {
-	t.Helper()
-	t.Errorf("seed %d: calls have not ended %v after the fault:\n%s", a.seed, tooLong,
+func (a *attack) stuck() {
+	a.t.Helper()
+	a.t.Errorf("seed %d: calls have not ended %v after the fault:\n%s", a.seed, tooLong,
 		strings.Join(goroutines(), "\n\n"))
 	a.report()
-	t.FailNow()
+	a.t.FailNow()
 }
 
 func must(t *testing.T, err error) {

@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"time"
 )
 
 // crowd is callers who do something again and again until they are stopped.
@@ -32,16 +31,6 @@ func startCrowd(n int, do func(ctx context.Context, caller int)) *crowd {
 func (c *crowd) stop() {
 	c.cancel()
 	c.callers.Wait()
-}
-
-// rest waits for a time, and reports false if the context ends before.
-func rest(ctx context.Context, pause time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(pause):
-		return true
-	}
 }
 
 // tally counts what happens, by name.

@@ -15,9 +15,9 @@
 //	make attack ATTACK=60s ATTACK_SEED=7     # shorter, and the faults of seed 7 again
 //	make attack ATTACK=30m                   # a soak
 //
-// TestCluster, TestRing and TestSentinel have servers killed for good, slots moved and script caches flushed
-// under load. Every grant is recorded with the server's time. Permits beyond a limit must be explained by writes that a
-// killed server had not replicated, which the replication offset measures at which the replica took over.
+// TestCluster, TestRing and TestSentinel are the same attack on deployments that get over the end of a server: servers
+// are killed for good, slots moved and script caches flushed. What a killed server had not replicated, which the
+// replication offset measures at which the replica took over, is taken out of the books. The rest is judged as ever.
 //
 //	make chaos   # the long runs, with their figures
 //
@@ -32,13 +32,12 @@
 //     packages judge by it too.
 //   - A crowd is callers who do one thing again and again, a tally counts what happens by name, and kindOf names an error.
 //   - A script is one kind of limiter, and a mode one way to use it. Both are tables (mode_test.go).
-//   - A site is servers behind proxies. A row is one script in one mode on one site, with a book of what its subjects
-//     were answered, and workers who ask questions.
+//   - A site is a deployment, mostly behind proxies. A row is one script in one mode on one site, with a book of what
+//     its subjects were answered, and workers who ask questions.
 //   - A called is a question with its answers, and what judges them (verdict_test.go). A check asks every row until
 //     service is back. A pulse tells how slow the machine is meanwhile, and so what cannot be judged.
 //   - A fault is a row of the table in fault_test.go, and an event is a fault with its time and its servers.
-//   - A run is a crowd that asks about a thousand subjects, and an outage is one end of a server: which decisions it may
-//     have undone, and when the deployment had got over it.
+//   - A loss is what an event may have undone of what the callers were answered.
 //   - A place is where callers ask (outage_places_test.go), and a load what they notice.
 //
 // judge_test.go, and the tests beside what they test, have the judges see one fault each.

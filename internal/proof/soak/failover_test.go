@@ -13,93 +13,49 @@ import (
 	"github.com/sluice-redis/sluice/internal/proof/redistest"
 )
 
-// TestSentinel kills a master that three sentinels watch.
-func TestSentinel(t *testing.T) {
-	inParallel(t)
-	s := redistest.StartSentinels(t, time.Second)
-	rdb := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: s.Name, SentinelAddrs: s.Addrs,
-		DisableIdentity: true})
-	t.Cleanup(func() { _ = rdb.Close() })
-	r := begin(t, "Sentinel trio, down-after-milliseconds 1000", rdb)
-	slots := r.useSlots(rdb, "s")
-	stopFlushing := r.flushScripts(s.Master, s.Replica)
-	r.awaitDecisions(byExtent(1000, 10_000))
-	o := &outage{about: r.subjects, settles: "all sentinels name the replica",
-		settled: func() bool { return s.MasterIs(s.Replica.Addr) }}
-	r.killMaster(o, s.Master, s.Replica, true, slots)
-	slots.audit(o)
-	r.awaitDecisions(byExtent(1000, 10_000))
-	stopFlushing()
-	r.end()
-}
+const (
+	// cutOff is how long before a master's end its replica is cut off, where it is: what is granted in this time is
+	// lost.
+	cutOff = 150 * time.Millisecond
 
-// TestRing kills a server of three, whose subjects go to the others, and starts it again, which brings them back.
-// A Ring keeps one copy of everything: each time what was granted before is forgotten, and nothing else is.
-func TestRing(t *testing.T) {
-	inParallel(t)
-	servers := []*redistest.Server{redistest.Start(t), redistest.Start(t), redistest.Start(t)}
-	addrs := map[string]string{"a": servers[0].Addr, "b": servers[1].Addr, "c": servers[2].Addr}
-	ring := redis.NewRing(&redis.RingOptions{Addrs: addrs, DisableIdentity: true,
-		HeartbeatFrequency: 100 * time.Millisecond})
-	t.Cleanup(func() { _ = ring.Close() })
-	r := begin(t, "Ring of 3 servers, a heartbeat every 100 ms", ring)
-	stopFlushing := r.flushScripts(servers...)
-	var about []*subject
-	for _, s := range r.subjects {
-		shard, err := ring.GetShardClientForKey(s.name)
-		must(t, err)
-		if shard.Options().Addr == servers[0].Addr {
-			about = append(about, s)
-		}
-	}
-	forgotten := r.started
-	for range byExtent(1, 3) {
-		r.awaitDecisions(byExtent(1000, 4000))
-		servers[0].Kill()
-		killed := &outage{name: "server killed", about: about, after: forgotten, until: time.Now(),
-			settles: "the Ring has taken it out", settled: func() bool { return ring.Len() == len(servers)-1 }}
-		r.overcome(killed)
+	// failoverLate is how much later service may be back, after a deployment says that it has got over the end of a
+	// server.
+	failoverLate = 4 * time.Second
 
-		r.awaitDecisions(byExtent(1000, 4000))
-		servers[0].Restart(t)
-		back := &outage{name: "server back, empty", about: about, after: killed.until, until: time.Now(),
-			settles: "the Ring has found it", settled: func() bool { return ring.Len() == len(servers) }}
-		r.overcome(back)
-		forgotten = time.Now()
-		back.until = forgotten // what the others granted is out of sight from then on
-	}
-	stopFlushing()
-	r.end()
-}
+	slotsTaken = "slots taken"
+)
 
-// cutOff is how long before a master's end its replica is cut off, where it is: what is granted in this time is
-// lost.
-const cutOff = 150 * time.Millisecond
-
-// killMaster kills a master and waits until its replica has been promoted and its subjects are served again. cut says
-// whether the replica is cut off before that: of some slots that are used then, if there are any, it does not know.
-func (r *run) killMaster(o *outage, master, replica *redistest.Server, cut bool, slots *slotLoad) {
-	r.t.Helper()
-	dying, heir := master.Client(r.t), replica.Client(r.t)
-	replicated := watchMaster(dying)
-	time.Sleep(cutOff)
-	o.name = "master killed"
+// masterKilled is the end of a master whose replica takes its place. cut says whether the replica is cut off before
+// that: of some slots that are used then it does not know.
+func (s *site) masterKilled(i int, cut bool, settled func() bool) *fault {
+	var replicated func(offset int64) time.Time
+	f := &fault{name: "master killed", server: i + 1, anywhere: true, late: failoverLate}
 	if cut {
-		o.name = "master killed, its replica cut off before"
-		unplug(r.t, heir, dying)
-		if slots != nil {
-			slots.keepSome()
-		}
-		time.Sleep(cutOff)
+		f.name += ", its replica cut off"
 	}
-	master.Kill()
-	o.until = time.Now()
-
-	var offset int64
-	redistest.Await(r.t, "a replica is promoted", func() bool { offset = takenOver(heir); return offset > 0 })
-	must(r.t, heir.ConfigSet(context.Background(), "masterauth", "").Err())
-	o.after = replicated(offset)
-	r.overcome(o)
+	f.begin = func(a *attack, e *event) {
+		replicated = watchMaster(s.admins[i])
+		time.Sleep(cutOff)
+		if cut {
+			unplug(a.t, s.replicas[i].Client(a.t), s.admins[i])
+			enough := a.counts.of(slotsTaken) + byExtent(1, 3)
+			redistest.Await(a.t, "slots are held that are not replicated",
+				func() bool { return a.counts.of(slotsTaken) >= enough })
+			time.Sleep(cutOff)
+		}
+		s.servers[i].Kill()
+		now := time.Now()
+		e.lost = &loss{since: now, until: now}
+	}
+	f.end = func(a *attack, e *event) {
+		heir, offset := s.replicas[i].Client(a.t), int64(0)
+		redistest.Await(a.t, "a replica is promoted", func() bool { offset = takenOver(heir); return offset > 0 })
+		must(a.t, heir.ConfigSet(context.Background(), "masterauth", "").Err())
+		e.lost.after = replicated(offset)
+		s.servers[i], s.replicas[i], s.admins[i] = s.replicas[i], s.servers[i], heir
+		redistest.Await(a.t, "the deployment has got over it", settled)
+	}
+	return f
 }
 
 // watchMaster notes a master's replication offset every few milliseconds, by its clock, until it is gone. What it

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/sluice-redis/sluice"
 	"github.com/sluice-redis/sluice/internal/proof/redistest"
 	"github.com/sluice-redis/sluice/loader"
 )
@@ -22,7 +21,8 @@ type fault struct {
 	name       string
 	begin      func(*attack, *event)
 	end        func(*attack, *event)
-	inside     bool // it is in the callers' process: all servers are well, and any caller may see it
+	server     int  // that it happens to, from 1; 0: one or all, as the seed decides
+	anywhere   bool // any caller may see it: it is in their process, or a cluster is not whole
 	reconnects bool // new connections work: service has to come back while it lasts
 
 	// late is how much later than within a second service may be back.
@@ -32,8 +32,7 @@ type fault struct {
 // event is a fault that happens.
 type event struct {
 	*fault
-	index   int // of the fault
-	number  int // of the event
+	number  int
 	where   string
 	victims map[*site]uint // the servers that it happens to, a bit each
 	random  *rand.Rand
@@ -41,6 +40,7 @@ type event struct {
 	lasts   time.Duration
 	ended   atomic.Pointer[time.Time] // nil: not yet
 	served  atomic.Pointer[time.Time] // when every row had been served again; nil: not yet
+	lost    *loss
 }
 
 // hits reports whether the event happens to a server.
@@ -57,10 +57,11 @@ func (a *attack) each(e *event, do func(s *site, server int)) {
 	}
 }
 
-// onProxies is a fault of the network, which ends when everything is passed on again.
-func onProxies(name string, inject func(*event, *redistest.Proxy)) *fault {
+// onProxies is a fault of the network, which ends when everything is passed on again. If it reconnects, it is what a
+// firewall does that has forgotten its connections.
+func onProxies(name string, late time.Duration, reconnects bool, inject func(*event, *redistest.Proxy)) *fault {
 	return &fault{
-		name: name,
+		name: name, late: late, reconnects: reconnects,
 		begin: func(a *attack, e *event) {
 			a.each(e, func(s *site, i int) { inject(e, s.proxies[i]) })
 		},
@@ -73,24 +74,27 @@ func onProxies(name string, inject func(*event, *redistest.Proxy)) *fault {
 // onSwitch is a fault in the callers' process.
 func onSwitch(name string, of func(*attack) *atomic.Bool) *fault {
 	return &fault{
-		name: name, inside: true,
+		name: name, anywhere: true,
 		begin: func(a *attack, _ *event) { of(a).Store(true) },
 		end:   func(a *attack, _ *event) { of(a).Store(false) },
 	}
 }
 
 var faults = []*fault{
-	onProxies("silence", func(_ *event, p *redistest.Proxy) { p.Swallow() }),
-	oldConnections(),
-	onProxies("silence of new connections", func(_ *event, p *redistest.Proxy) {
+	onProxies("silence", 0, false, func(_ *event, p *redistest.Proxy) { p.Swallow() }),
+	onProxies("silence of old connections", 0, true, func(_ *event, p *redistest.Proxy) { p.SwallowLive() }),
+	onProxies("silence of new connections", 0, false, func(_ *event, p *redistest.Proxy) {
 		p.SwallowNew()
 		p.Disconnect()
 	}),
-	onProxies("delay", func(e *event, p *redistest.Proxy) {
+	onProxies("delay", 0, false, func(e *event, p *redistest.Proxy) {
 		p.Delay(upTo(e.random, 300*time.Millisecond), upTo(e.random, 300*time.Millisecond))
 	}),
-	onProxies("cut replies", func(e *event, p *redistest.Proxy) { p.CutReplies(e.random.IntN(30)) }),
-	refusedDials(),
+	onProxies("cut replies", 0, false, func(e *event, p *redistest.Proxy) { p.CutReplies(e.random.IntN(30)) }),
+	onProxies("refused dials", dialsLate, false, func(_ *event, p *redistest.Proxy) {
+		p.Refuse()
+		p.Disconnect()
+	}),
 	onSwitch("panicking hooks", func(a *attack) *atomic.Bool { return &a.panicking }),
 	onSwitch("cancelled callers", func(a *attack) *atomic.Bool { return &a.cancelling }),
 	{
@@ -115,23 +119,9 @@ var faults = []*fault{
 	},
 }
 
-// refusedDials closes the ports. Once as many dials have failed as a pool has places, go-redis dials once a second
-// only: service is back a call after that.
-func refusedDials() *fault {
-	f := onProxies("refused dials", func(_ *event, p *redistest.Proxy) {
-		p.Refuse()
-		p.Disconnect()
-	})
-	f.late = 250 * time.Millisecond
-	return f
-}
-
-// oldConnections is what a firewall does that has forgotten its connections.
-func oldConnections() *fault {
-	f := onProxies("silence of old connections", func(_ *event, p *redistest.Proxy) { p.SwallowLive() })
-	f.reconnects = true
-	return f
-}
+// dialsLate is how much later service may be back after dials were refused. Once as many have failed as a pool has
+// places, go-redis dials once a second only: service is back a call after that.
+const dialsLate = 250 * time.Millisecond
 
 func upTo(random *rand.Rand, most time.Duration) time.Duration {
 	return time.Duration(random.Int64N(int64(most)))
@@ -180,7 +170,6 @@ func (h hooks) DialHook(next redis.DialHook) redis.DialHook { return next }
 
 func (h hooks) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		h.countMany(cmd)
 		h.mayPanic("before a command")
 		err := next(ctx, cmd)
 		h.mayPanic("after a command")
@@ -190,20 +179,10 @@ func (h hooks) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 
 func (h hooks) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
-		h.countMany(cmds...)
 		h.mayPanic("before a pipeline")
 		err := next(ctx, cmds)
 		h.mayPanic("after a pipeline")
 		return err
-	}
-}
-
-func (h hooks) countMany(cmds ...redis.Cmder) {
-	for _, cmd := range cmds {
-		words := cmd.Args()
-		if len(words) > 1 && (words[1] == sluice.GCRAManyV1SHA1 || words[1] == sluice.ListLogManyV1SHA1) {
-			h.counts.add("commands for many keys", 1)
-		}
 	}
 }
 

@@ -47,11 +47,18 @@ func (r *Record) Spent() []Spent {
 	return slices.Clone(r.spent)
 }
 
-// Forget drops what was spent until a time.
-func (r *Record) Forget(until time.Time) {
+// Drop drops what a rule is true of, and returns how many permits that were.
+func (r *Record) Drop(rule func(Spent) bool) (permits int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.spent = slices.DeleteFunc(r.spent, func(s Spent) bool { return !s.To.After(until) })
+	r.spent = slices.DeleteFunc(r.spent, func(s Spent) bool {
+		drop := rule(s)
+		if drop {
+			permits += s.Permits
+		}
+		return drop
+	})
+	return permits
 }
 
 // MostWithin returns the highest number of permits that must lie in one half-open interval of a window: used at times
@@ -111,8 +118,8 @@ func Extra(spent []Spent, limit loader.Limit, bound Bound) (extra int64) {
 	return extra
 }
 
-// MostAtOnce returns how many slots were in use at once at most: in the times that are explained, and in all others.
-func MostAtOnce(uses []Spent, explained ...Spent) (within, otherwise int) {
+// MostAtOnce returns how many slots were in use at once at most.
+func MostAtOnce(uses []Spent) (most int) {
 	type change struct {
 		at time.Time
 		by int
@@ -121,18 +128,11 @@ func MostAtOnce(uses []Spent, explained ...Spent) (within, otherwise int) {
 	for _, u := range uses {
 		changes = append(changes, change{u.From, 1}, change{u.To, -1})
 	}
-	for _, e := range explained { // what is in use then counts, also if nothing changes afterwards
-		changes = append(changes, change{e.From, 0}, change{e.To, 0})
-	}
 	slices.SortFunc(changes, func(a, b change) int { return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.by, b.by)) })
 	held := 0
 	for _, c := range changes {
 		held += c.by
-		if slices.ContainsFunc(explained, func(e Spent) bool { return !c.at.Before(e.From) && c.at.Before(e.To) }) {
-			within = max(within, held)
-		} else {
-			otherwise = max(otherwise, held)
-		}
+		most = max(most, held)
 	}
-	return within, otherwise
+	return most
 }

@@ -65,20 +65,16 @@ func TestMostWithin(t *testing.T) {
 
 func TestMostAtOnce(t *testing.T) {
 	use := func(from, to int64) Spent { return Spent{From: time.UnixMicro(from), To: time.UnixMicro(to)} }
-	for _, test := range []struct {
-		name              string
-		uses, explained   []Spent
-		within, otherwise int
+	for name, test := range map[string]struct {
+		uses []Spent
+		want int
 	}{
-		{"none", nil, nil, 0, 0},
-		{"one after the other", []Spent{use(1, 5), use(5, 9)}, nil, 0, 1},
-		{"at once", []Spent{use(1, 5), use(4, 9), use(2, 3)}, nil, 0, 2},
-		{"explained", []Spent{use(1, 8), use(4, 8), use(5, 8), use(9, 10)}, []Spent{use(5, 9)}, 3, 2},
-		{"for too long", []Spent{use(1, 9), use(4, 9), use(5, 9)}, []Spent{use(5, 8)}, 3, 3},
+		"none":                {nil, 0},
+		"one after the other": {[]Spent{use(1, 5), use(5, 9)}, 1},
+		"at once":             {[]Spent{use(1, 5), use(4, 9), use(2, 3)}, 2},
 	} {
-		within, otherwise := MostAtOnce(test.uses, test.explained...)
-		if within != test.within || otherwise != test.otherwise {
-			t.Errorf("%s: %d and %d, want %d and %d", test.name, within, otherwise, test.within, test.otherwise)
+		if got := MostAtOnce(test.uses); got != test.want {
+			t.Errorf("%s: %d, want %d", name, got, test.want)
 		}
 	}
 }

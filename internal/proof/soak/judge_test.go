@@ -6,14 +6,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/sluice-redis/sluice/internal/proof/redistest"
 	"github.com/sluice-redis/sluice/loader"
 )
 
@@ -21,13 +22,11 @@ import (
 
 // court is an attack without servers or callers: one row on one site, and no fault yet.
 func court(m *mode) (*attack, *row) {
-	s := &site{name: "single", subjects: [][]string{{"a", "b"}}}
-	r := &row{site: s, script: scripts[0], mode: m, books: make([]book, 2),
-		met: make([]atomic.Int64, len(faults)), judged: make([]atomic.Int64, len(faults))}
-	a := &attack{
-		sites: []*site{s}, rows: []*row{r}, failures: map[string]*failure{},
-		full: true, pulse: &pulse{},
-	}
+	s := &site{name: "single", servers: make([]*redistest.Server, 2)}
+	r := &row{site: s, script: scripts[0], mode: m, books: make([]book, 2)}
+	a := &attack{setting: attackSetting(), sites: []*site{s}, rows: []*row{r}, failures: map[string]*failure{},
+		pulse: &pulse{}}
+	a.full = true
 	return a, r
 }
 
@@ -108,7 +107,7 @@ func TestJudge(t *testing.T) {
 		if c.judge(); a.broken() != test.want {
 			t.Errorf("%s: fails by %q, want %q", name, a.broken(), test.want)
 		}
-		if met := r.met[0].Load(); c.event != nil && met != int64(1-test.server) {
+		if met := r.met.of(faults[0].name); c.event != nil && met != int64(1-test.server) {
 			t.Errorf("%s: the fault met %d calls", name, met)
 		}
 	}
@@ -135,16 +134,16 @@ func TestAuditTight(t *testing.T) {
 		slots  int
 		want   string
 	}{
-		"the limits": {tightLimit.Permits, slotLimit, ""},
-		"a grant":    {tightLimit.Permits + 1, slotLimit, "limit"},
-		"a slot":     {tightLimit.Permits, slotLimit + 1, "slots"},
+		"the limits": {4, 1, ""},
+		"a grant":    {5, 1, "limit"},
+		"a slot":     {4, 2, "slots"},
 	} {
 		a, r := court(modeOf("TryAcquire"))
 		b := &r.books[0]
 		for range test.grants {
 			b.spent.Add(Spent{now, now, 1})
 		}
-		b.spent.Add(Spent{From: now.Add(-2 * auditOverlap), To: now.Add(-auditOverlap), Permits: 1})
+		b.spent.Add(Spent{From: now.Add(-2 * longestCall), To: now.Add(-longestCall - time.Second), Permits: 1})
 		for range test.slots {
 			b.released(Spent{From: now.Add(-time.Second), To: now}, false, true)
 		}
@@ -186,8 +185,9 @@ func TestWrite(t *testing.T) {
 		c := &called{worker: &worker{row: r, attack: a}}
 		test.answer.ledger = true
 		c.write(&test.answer)
-		if b := &r.books[0]; b.granted != test.granted || b.unknown != test.unknown {
-			t.Errorf("%s, %+v: %d and %d, want %d and %d", test.mode, test.answer, b.granted, b.unknown, test.granted,
+		b := &r.books[0]
+		if granted := b.granted.Drop(always); granted != test.granted || b.unknown != test.unknown {
+			t.Errorf("%s, %+v: %d and %d, want %d and %d", test.mode, test.answer, granted, b.unknown, test.granted,
 				test.unknown)
 		}
 	}
@@ -196,29 +196,31 @@ func TestWrite(t *testing.T) {
 // A fault that met no call of a row is missed, and so is one that was never judged.
 func TestMissed(t *testing.T) {
 	a, r := court(modeOf("plain"))
-	for n := len(faults); n >= 0; n-- {
+	a.faults = []string{"1", "2", "3"}
+	for n := len(a.faults); n >= 0; n-- {
 		if missed, unjudged := a.untold(); len(missed) != n || unjudged != n {
 			t.Errorf("missed %q, %d not judged; want %d", missed, unjudged, n)
 		}
 		if n > 0 {
-			r.met[n-1].Add(1)
-			r.judged[n-1].Add(1)
+			r.met.add(a.faults[n-1], 1)
+			r.judged.add(a.faults[n-1], 1)
 		}
 	}
 }
 
 // The same seed makes up the same faults, another one others.
 func TestSeed(t *testing.T) {
-	eventsOf := func(seed uint64) (text string) {
+	eventsOf := func(seed uint64) string {
 		a, _ := court(modeOf("plain"))
-		a.seed = seed
-		for e := range a.events() {
-			text += fmt.Sprintln(e.name, e.lasts, e.victims[a.sites[0]], e.random.Int())
-			if e.number == 20 {
+		a.random = rand.New(rand.NewPCG(seed, 0))
+		var text []string
+		for e := range a.eventsOf(faults) {
+			text = append(text, fmt.Sprintln(e.name, e.lasts, e.victims[a.sites[0]], e.random.Int()))
+			if len(text) == 20 {
 				break
 			}
 		}
-		return text
+		return strings.Join(text, "")
 	}
 	seven, again, eight := eventsOf(7), eventsOf(7), eventsOf(8)
 	if seven != again || seven == eight {

@@ -25,14 +25,6 @@ func byExtent(quick, long int64) int64 {
 	return quick
 }
 
-// inParallel runs quick tests beside each other: they mostly wait for servers to notice things. The figures of
-// long ones are their own.
-func inParallel(t *testing.T) {
-	if !full() {
-		t.Parallel()
-	}
-}
-
 // TestMain silences go-redis, which would tell of every connection that is refused, and fails when
 // goroutines of the loader or of go-redis outlive all clients.
 func TestMain(m *testing.M) {

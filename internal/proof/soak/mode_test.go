@@ -3,7 +3,6 @@
 package soak
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"time"
@@ -14,9 +13,6 @@ import (
 // limits is what makes limiters.
 type limits = loader.Loader
 
-// tightLimit is of a row's limiter that is soon used up and is audited by the times of its grants.
-var tightLimit = loader.Limit{Permits: 4, Window: time.Second}
-
 // day is longer than any attack: nothing that a ledger was charged comes free meanwhile.
 const day = 24 * time.Hour
 
@@ -24,7 +20,6 @@ const day = 24 * time.Hour
 type script struct {
 	name   string
 	make   makeLimiter
-	tight  loader.Limit // zero: tightLimit
 	ledger loader.Limit // of the limiter whose charges are counted
 	bucket bool         // it is a GCRA
 
@@ -35,9 +30,6 @@ type script struct {
 	repeats bool
 }
 
-// tightLimit is the limit of the limiter that is soon used up.
-func (s *script) tightLimit() loader.Limit { return cmp.Or(s.tight, tightLimit) }
-
 // extra is how many permits were granted beyond a limit.
 func (s *script) extra(spent []Spent, limit loader.Limit) int64 {
 	if s.bucket {
@@ -46,14 +38,14 @@ func (s *script) extra(spent []Spent, limit loader.Limit) int64 {
 	return Extra(spent, limit, InWindow)
 }
 
-// charged is how many permits the ledger has charged since its first decision, which found it full. Each moves the time
-// at which a GCRA is full again by one interval; the others forget none.
-func (s *script) charged(first, now loader.Decision) int64 {
+// charged is how many permits the ledger has charged since a time at which it was full. Each moves the time at which a
+// GCRA is full again by one interval; the others forget none.
+func (s *script) charged(since time.Time, now loader.Decision) int64 {
 	if !s.bucket {
-		return first.Remaining - now.Remaining
+		return s.ledger.Permits - now.Remaining
 	}
 	interval := s.ledger.Window / time.Duration(s.ledger.Permits)
-	return int64((now.Now.Add(now.ResetAfter).Sub(first.Now)+interval/2)/interval) - 1
+	return int64((now.Now.Add(now.ResetAfter).Sub(since) + interval/2) / interval)
 }
 
 var (

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -33,8 +32,8 @@ type row struct {
 	held   sync.WaitGroup // slots
 	late   bool           // returns in the background may not have ended
 
-	met    []atomic.Int64 // calls under way while a fault happened to their server, by fault
-	judged []atomic.Int64 // how often service was judged by time, by fault
+	met    tally // calls under way while a fault happened to their server, by fault
+	judged tally // how often service was judged by time, by fault
 }
 
 // place is one of the subjects of a server that a row asks about.
@@ -60,14 +59,15 @@ func (r *row) book(p place) *book { return &r.books[p.server*r.mode.keysAServer(
 
 // book is what was answered about the subjects of a row that are on one server.
 type book struct {
-	mu      sync.Mutex
-	subject string          // of the ledger
-	first   loader.Decision // about it
-	granted int64           // by the ledger, since then
-	unknown int64           // permits that may or may not have been charged
-	refused int64           // permits that an All or a Wait did not grant
-	spent   Record          // of the tight limiter, since its last audit
-	uses    Record          // of its slots
+	mu       sync.Mutex
+	subject  string // of the ledger
+	opened   time.Time
+	granted  Record // by the ledger, since then
+	returned Record // to it in the background
+	unknown  int64  // permits that may or may not have been charged
+	refused  int64  // permits that an All or a Wait did not grant
+	spent    Record // of the tight limiter, since its last audit
+	uses     Record // of its slots
 }
 
 // String is what the row is called in reports.
@@ -81,7 +81,7 @@ func (r *row) kind() string { return r.script.name + ", " + r.usage }
 // newRows makes all rows of a site, with a client for each mode, shared and not. The kinds of the clients take turns,
 // beginning with one that the seed decides.
 func newRows(a *attack, s *site, turn int) (rows []*row) {
-	for _, m := range modes {
+	for _, m := range a.modes {
 		for _, sharing := range []string{"", ", shared"} {
 			kind := clientKinds[turn%len(clientKinds)]
 			if m.kind > 0 {
@@ -92,7 +92,7 @@ func newRows(a *attack, s *site, turn int) (rows []*row) {
 			for _, limiter := range m.scripts {
 				made = append(made, &row{site: s, script: limiter, mode: m, usage: m.name + sharing, client: kind})
 			}
-			equip(a, s.client(kind), sharing != "", made)
+			equip(a, s.client(a.t, kind), sharing != "", made)
 			rows = append(rows, made...)
 		}
 		turn++
@@ -102,7 +102,6 @@ func newRows(a *attack, s *site, turn int) (rows []*row) {
 
 // equip makes the limiters of rows that share a client.
 func equip(a *attack, rdb redis.UniversalClient, shared bool, rows []*row) {
-	a.closers = append(a.closers, rdb.Close)
 	all, m := hooks{a, rows}, rows[0].mode
 	rdb.AddHook(all)
 	options := slices.Clone(m.options)
@@ -115,12 +114,14 @@ func equip(a *attack, rdb redis.UniversalClient, shared bool, rows []*row) {
 	limits := loader.New(rdb, options...)
 	for _, r := range rows {
 		r.limits = limits
-		ahead := append(slices.Clone(m.limiter), loader.MaxWait(maxWait))
-		r.tight = r.script.make(limits, r.limiterName("tight"), r.script.tightLimit(), ahead...)
+		ahead, tight := append(slices.Clone(m.limiter), loader.MaxWait(maxWait)), a.tight
+		if r.script.slots {
+			tight = a.leases
+		}
+		r.tight = r.script.make(limits, r.limiterName("tight"), tight, ahead...)
 		r.ledger = r.script.make(limits, r.limiterName("ledger"), r.script.ledger, m.limiter...)
 		r.honest = r.script.make(r.site.honest, r.limiterName("ledger"), r.script.ledger)
 		r.books = make([]book, len(r.everywhere()))
-		r.met, r.judged = make([]atomic.Int64, len(faults)), make([]atomic.Int64, len(faults))
 	}
 }
 
@@ -162,28 +163,31 @@ func (r *row) noteReturn(subject string, permits int64) {
 		b.mu.Lock()
 		if b.subject == subject {
 			b.unknown += permits
+			b.returned.Add(Spent{time.Now(), time.Now(), max(0, -permits)})
 		}
 		b.mu.Unlock()
 	}
 }
 
-// openLedgers begins a generation of ledgers: each is charged for one permit, past the proxies. Slots are looked at.
+// openLedgers begins a generation of ledgers: each but those of slots is charged for one permit, past the proxies.
 func (r *row) openLedgers(a *attack, generation int) {
 	r.drop = make(chan struct{})
 	ctx := context.Background()
 	for i, p := range r.everywhere() {
 		b := &r.books[i]
 		b.mu.Lock()
-		b.subject, b.granted, b.unknown, b.refused = r.ledgerSubject(p, generation), 0, 0, 0
+		b.subject, b.unknown, b.refused = r.ledgerSubject(p, generation), 0, 0
+		b.granted.Drop(always)
+		b.returned.Drop(always)
 		b.mu.Unlock()
-		err := r.honest.Reset(ctx, b.subject)
-		if err == nil && r.script.slots {
-			b.first, err = r.honest.Peek(ctx, b.subject)
-		} else if err == nil {
-			b.first, err = r.honest.AllowN(ctx, b.subject, 1)
+		err, first := r.honest.Reset(ctx, b.subject), loader.Decision{Granted: true}
+		if err == nil && !r.script.slots {
+			first, err = r.honest.AllowN(ctx, b.subject, 1)
+			b.opened = first.Now
+			b.granted.Add(Spent{first.Now, first.Now, 1})
 		}
-		if err != nil || !b.first.Granted && !r.script.slots {
-			a.failed("charges", r, fmt.Sprintf("a new ledger: %+v, %v", b.first, err))
+		if err != nil || !first.Granted {
+			a.failed("charges", r, fmt.Sprintf("a new ledger: %+v, %v", first, err))
 		}
 	}
 }
@@ -198,14 +202,15 @@ func (r *row) closeLedgers(a *attack) {
 		if r.late {
 			b.unknown += b.refused
 		}
-		wrong := wrongCharge(r.script.charged(b.first, now), b.granted, b.unknown)
+		granted := b.granted.Drop(always)
+		wrong := wrongCharge(r.script.charged(b.opened, now), granted, b.unknown)
 		if err != nil {
 			wrong = err.Error()
 		}
 		if wrong != "" {
 			a.failed("charges", r, wrong)
 		}
-		a.counts.add("permits audited by charges", b.granted)
+		a.counts.add("permits audited by charges", granted)
 		a.counts.add("permits of unknown outcome", b.unknown)
 		b.mu.Unlock()
 	}
@@ -227,18 +232,21 @@ func (r *row) auditTight(a *attack) {
 	for i := range r.books {
 		b := &r.books[i]
 		uses, spent := b.uses.Spent(), b.spent.Spent()
-		if _, held := MostAtOnce(uses); held > slotLimit {
-			a.failed("slots", r, fmt.Sprintf("%d of %d slots were held at once", held, slotLimit))
+		if held := MostAtOnce(uses); held > int(a.leases.Permits) {
+			a.failed("slots", r, fmt.Sprintf("%d of %d slots were held at once", held, a.leases.Permits))
 		}
-		if extra := r.script.extra(spent, tightLimit); extra > 0 {
-			a.failed("limit", r, fmt.Sprintf("%d permits beyond %d in %v", extra, tightLimit.Permits, tightLimit.Window))
+		if extra := r.script.extra(spent, a.tight); extra > 0 {
+			a.failed("limit", r, fmt.Sprintf("%d permits beyond %d in %v", extra, a.tight.Permits, a.tight.Window))
 		}
 		a.counts.add("slots used", int64(len(uses)))
 		a.counts.add("grants audited by their times", int64(len(spent)))
-		b.uses.Forget(time.Now()) // all are released
-		b.spent.Forget(time.Now().Add(-auditOverlap))
+		b.uses.Drop(always) // all are released
+		before := time.Now().Add(-a.tight.Window - longestCall)
+		b.spent.Drop(func(s Spent) bool { return s.To.Before(before) })
 	}
 }
 
-// auditOverlap is how long grants are kept for the next audit: longer than a call and its window together.
-const auditOverlap = 5 * time.Second
+// longestCall is for how much longer than a window grants are kept for the next audit.
+const longestCall = 4 * time.Second
+
+func always(Spent) bool { return true }

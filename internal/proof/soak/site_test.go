@@ -3,6 +3,7 @@
 package soak
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -20,16 +21,20 @@ import (
 // subjectsAServer is how many subjects are known whose keys are on a server.
 const subjectsAServer = 200
 
-// site is one deployment, each of its servers behind a proxy.
+// site is one deployment.
 type site struct {
 	name     string
 	servers  []*redistest.Server
-	proxies  []*redistest.Proxy
+	replicas []*redistest.Server // of each server, if there are any
+	proxies  []*redistest.Proxy  // of each server, if there are any
 	admins   []*redis.Client
 	honest   *limits    // past the proxies, which are not what is attacked
 	subjects [][]string // of each server
 	cluster  bool
-	clock    *redistest.Clock // of a single server
+	trio     *redistest.Sentinels // that watch its server, or nil
+	shards   map[string]string    // of a Ring: the servers' addresses
+	rings    []*redis.Ring        // its clients
+	clock    *redistest.Clock     // of a single server
 }
 
 // newSite starts one server or a cluster of three masters, puts a proxy in front of each server and finds the subjects
@@ -45,33 +50,39 @@ func newSite(t *testing.T, cluster bool) *site {
 		server, clock := redistest.StartWithClock(t, redistest.Servers(t)[0], durable...)
 		s.name, s.servers, s.clock = "single", []*redistest.Server{server}, clock
 	}
+	s.prepare(t)
 	for _, server := range s.servers {
 		s.proxies = append(s.proxies, redistest.StartProxy(t, server.Addr))
-		s.admins = append(s.admins, server.Client(t))
-	}
-	rdb := redis.NewUniversalClient(&redis.UniversalOptions{
-		Addrs: s.addrs(), IsClusterMode: cluster, DisableIdentity: true,
-	})
-	t.Cleanup(func() { _ = rdb.Close() })
-	s.honest = loader.New(rdb, loader.Timeout(30*time.Second))
-	s.subjects = make([][]string, len(s.servers))
-	lacks := func(subjects []string) bool { return len(subjects) < subjectsAServer }
-	for i := 0; slices.ContainsFunc(s.subjects, lacks); i++ {
-		subject, server := fmt.Sprint("s", i), 0
-		if cluster {
-			slot := s.admins[0].ClusterKeySlot(context.Background(), subject).Val()
-			server = int(slot) * len(s.servers) / redistest.Slots
-		}
-		s.subjects[server] = append(s.subjects[server], subject)
 	}
 	return s
 }
 
-func (s *site) addrs() (addrs []string) {
+// prepare makes the clients that go past the proxies, and finds the subjects of each server.
+func (s *site) prepare(t *testing.T) {
+	t.Helper()
 	for _, server := range s.servers {
-		addrs = append(addrs, server.Addr)
+		s.admins = append(s.admins, server.Client(t))
 	}
-	return addrs
+	s.honest = loader.New(s.client(t, clientKinds[0]), loader.Timeout(30*time.Second))
+	s.subjects = make([][]string, len(s.servers))
+	lacks := func(subjects []string) bool { return len(subjects) < subjectsAServer }
+	for i := 0; slices.ContainsFunc(s.subjects, lacks); i++ {
+		subject, server := fmt.Sprint("s", i), 0
+		if s.cluster {
+			server = s.slot(subject) * len(s.servers) / redistest.Slots
+		}
+		if s.shards != nil {
+			shard, err := s.rings[0].GetShardClientForKey(subject)
+			must(t, err)
+			server = slices.IndexFunc(s.servers, func(r *redistest.Server) bool { return r.Addr == shard.Options().Addr })
+		}
+		s.subjects[server] = append(s.subjects[server], subject)
+	}
+}
+
+// slot is the slot of a subject's keys.
+func (s *site) slot(subject string) int {
+	return int(s.admins[0].ClusterKeySlot(context.Background(), subject).Val())
 }
 
 // clientKind is a way in which clients are set up in production.
@@ -96,26 +107,47 @@ const (
 	bufferSize = 4 << 10
 )
 
-// client makes a client that reaches the servers through their proxies only.
-func (s *site) client(kind clientKind) redis.UniversalClient {
-	return redis.NewUniversalClient(&redis.UniversalOptions{
-		Addrs: s.addrs(), IsClusterMode: s.cluster, Dialer: s.dialer(), DisableIdentity: true,
+// client makes a client that reaches the servers through their proxies only, if they have any. It is closed when the
+// test ends.
+func (s *site) client(t *testing.T, kind clientKind) redis.UniversalClient {
+	rdb := s.newClient(kind)
+	t.Cleanup(func() { must(t, rdb.Close()) })
+	return rdb
+}
+
+func (s *site) newClient(kind clientKind) redis.UniversalClient {
+	if s.shards != nil {
+		s.rings = append(s.rings, redis.NewRing(&redis.RingOptions{
+			Addrs: s.shards, HeartbeatFrequency: heartbeat, DisableIdentity: true,
+			ContextTimeoutEnabled: kind.contexts, ReadTimeout: kind.readTimeout, PoolSize: poolSize,
+		}))
+		return s.rings[len(s.rings)-1]
+	}
+	options := redis.UniversalOptions{
+		IsClusterMode: s.cluster, Dialer: s.dialer(), DisableIdentity: true,
 		ContextTimeoutEnabled: kind.contexts, ReadTimeout: kind.readTimeout,
 		PoolSize: poolSize, ReadBufferSize: bufferSize, WriteBufferSize: bufferSize,
 		PipelineReadBufferSize: bufferSize, PipelineWriteBufferSize: bufferSize,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
-	})
+	}
+	for _, server := range s.servers {
+		options.Addrs = append(options.Addrs, server.Addr)
+	}
+	if s.trio != nil {
+		options.MasterName, options.Addrs = s.trio.Name, s.trio.Addrs
+	}
+	return redis.NewUniversalClient(&options)
 }
 
 // dialer connects to the proxy of a server in place of the server, whose address is what a cluster tells.
 func (s *site) dialer() func(ctx context.Context, network, addr string) (net.Conn, error) {
 	proxyOf := map[string]string{}
-	for i, server := range s.servers {
-		proxyOf[server.Addr] = s.proxies[i].Addr
+	for i, proxy := range s.proxies {
+		proxyOf[s.servers[i].Addr] = proxy.Addr
 	}
 	dialer := net.Dialer{Timeout: 5 * time.Second, KeepAlive: 5 * time.Minute} // as go-redis's own
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
-		return dialer.DialContext(ctx, network, proxyOf[addr])
+		return dialer.DialContext(ctx, network, cmp.Or(proxyOf[addr], addr))
 	}
 }
 

@@ -39,7 +39,7 @@ func (c *called) judge() {
 		c.judgeError(&c.answers[i])
 	}
 	if met && !c.alone {
-		c.met[c.event.index].Add(1)
+		c.met.add(c.event.name, 1)
 	}
 	if c.panicked != nil {
 		c.judgePanic()
@@ -104,7 +104,7 @@ func (c *called) write(a *answer) {
 func (b *book) grant(c *called, a *answer, exact bool) {
 	switch at := a.decided.Now.Add(a.decided.Wait); {
 	case a.ledger:
-		b.granted += a.permits
+		b.granted.Add(Spent{From: c.begun.Round(0), To: c.ended.Round(0), Permits: a.permits})
 	case exact:
 		b.spent.Add(Spent{From: at, To: at, Permits: a.permits})
 	case c.mode.how == waiting:
@@ -145,7 +145,7 @@ func (c *called) judgeError(a *answer) {
 	}
 	if c.calm {
 		c.fail("calm", "an error while all was well: "+a.err.Error())
-	} else if c.event != nil && !c.event.inside && !c.hit(a) && c.begun.After(c.event.begun) {
+	} else if c.event != nil && !c.event.anywhere && !c.hit(a) && c.begun.After(c.event.begun) {
 		c.fail("neighbour", "an error about a server that is well: "+a.err.Error())
 	}
 }

@@ -11,10 +11,7 @@ import (
 	"github.com/sluice-redis/sluice/loader"
 )
 
-const (
-	workersARow = 2
-	workerPause = 300 * time.Millisecond // between two calls of a worker, on average
-)
+const workersARow = 2
 
 // worker calls the limiters of a row.
 type worker struct {
@@ -29,7 +26,7 @@ func (w *worker) work(ctx context.Context) {
 	select {
 	case <-ctx.Done():
 		return
-	case <-time.After(upTo(w.random, 2*workerPause)):
+	case <-time.After(upTo(w.random, 2*w.attack.pause)):
 	case <-*w.attack.starts.Load():
 		struck = true
 	}
@@ -114,8 +111,6 @@ type answer struct {
 	slot    *loader.Slot
 	err     error
 	unsure  bool // whether all was given back that was to be
-
-	asked, came time.Time // of the callers of a run
 }
 
 // call makes a call, judges it and returns it.
