@@ -105,14 +105,6 @@ func closeIdle(ctx context.Context, rdb *redis.Client) {
 // fail because of one connection.
 type Round struct{ admitted []*breaker }
 
-func (r *Round) has(b *breaker) bool { return r != nil && slices.Contains(r.admitted, b) }
-
-func (r *Round) add(b *breaker) {
-	if r != nil {
-		r.admitted = append(r.admitted, b)
-	}
-}
-
 // breakers holds the breaker of each node of a client.
 type breakers struct {
 	BreakerOptions

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -135,7 +136,7 @@ func (c *Call) Admit(ctx context.Context, round *Round) error {
 		c.breaker = all.breakerOf(node)
 	}
 	b, now := c.breaker, time.Now()
-	c.told, c.follows = false, round.has(b)
+	c.told, c.follows = false, round != nil && slices.Contains(round.admitted, b)
 	b.mu.Lock()
 	open := !c.follows && b.failures >= b.Failures && now.Sub(b.silent) >= c.Timeout
 	if open && !b.tried && node != nil {
@@ -152,7 +153,9 @@ func (c *Call) Admit(ctx context.Context, round *Round) error {
 	}
 	b.inFlight++
 	b.probing = b.probing || open
-	round.add(b)
+	if round != nil {
+		round.admitted = append(round.admitted, b)
+	}
 	return nil
 }
 
