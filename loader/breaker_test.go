@@ -142,7 +142,7 @@ func TestBreakerHearsLateReplies(t *testing.T) {
 	}
 }
 
-// TestBreakerTriesOnce has ten callers when the pause is over: one of them tries.
+// TestBreakerTriesOnce has ten callers when the pause is over: one of them tries. The next pause runs from then.
 func TestBreakerTriesOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rdb, asked := answering(func(context.Context) error {
@@ -164,6 +164,11 @@ func TestBreakerTriesOnce(t *testing.T) {
 		all.Wait()
 		if n := asked.Load(); n != 2 {
 			t.Errorf("%d calls were sent, want 2", n)
+		}
+		time.Sleep(time.Minute - time.Second)
+		wantGrant(t, limiter, "s", 1)
+		if n := asked.Load(); n != 3 {
+			t.Errorf("%d calls were sent, want 3", n)
 		}
 	})
 }

@@ -54,8 +54,8 @@ func Timeout(d time.Duration) Option {
 
 // Breaker changes when a server is not asked any more, so that an outage costs callers no time: if it has answered
 // nobody for as long as a call may take, and so many calls have failed in that time (1 or more). Then calls fail at
-// once with ErrBreakerOpen, or the limiter's fallback answers them, except for one call, a pause (above 0) after the
-// last failure. As soon as one is answered, all are sent again. Without this option it is
+// once with ErrBreakerOpen, or the limiter's fallback answers them, except for one at a time, which is sent a pause
+// (above 0) after the one before was. As soon as one is answered, all are sent again. Without this option it is
 // Breaker(5, 250*time.Millisecond).
 //
 // Every reply is an answer, unless the server gives it to everybody: LOADING, BUSY, CLUSTERDOWN, MASTERDOWN,

@@ -7,11 +7,11 @@ const toAll = ['LOADING', 'BUSY', 'CLUSTERDOWN', 'MASTERDOWN', 'MAXCLIENTS'];
 
 /**
  * Knows for how long a server has answered nobody. If that is longer than a call may take, and so many calls have
- * failed, calls are not sent, except for one, pause milliseconds after the last failure.
+ * failed, calls are not sent, except for one at a time, pause milliseconds after the one before.
  */
 class Breaker {
   constructor({ failures, pause }) {
-    Object.assign(this, { most: failures, pause, inFlight: 0, probing: false });
+    Object.assign(this, { most: failures, pause, inFlight: 0, probing: 0 });
     Object.assign(this, { failures: 0, silent: 0, failed: 0, why: '' }); // since the last answer
   }
 
@@ -25,25 +25,25 @@ class Breaker {
     }
     if (this.inFlight === 0 && this.failures === 0) this.silent = now;
     this.inFlight += 1;
-    this.probing = isOpen;
+    this.probing = isOpen ? now : 0;
   }
 
   /** Takes how a call has ended: with an error of the client, or without one. */
   report(error) {
-    this.inFlight -= 1;
-    this.probing = false;
+    const failed = this.probing || performance.now();
+    this.leave();
     if (!error || (isReply(error) && !toAll.includes(codeOf(error)))) {
       this.failures = 0;
       this.silent = performance.now();
     } else {
-      Object.assign(this, { failures: this.failures + 1, failed: performance.now(), why: cured(error.message) });
+      Object.assign(this, { failures: this.failures + 1, failed, why: cured(error.message) });
     }
   }
 
   /** The caller has ended a call: that tells nothing about the server. */
   leave() {
     this.inFlight -= 1;
-    this.probing = false;
+    this.probing = 0;
   }
 }
 

@@ -28,8 +28,8 @@ export interface LimitsOptions {
   onFailure?: OnFailure;
   /**
    * When a server is not asked any more: if it has answered nobody for a whole timeout, while so many calls have failed
-   * (default: 5). One call is sent, a pause after the last failure (default: "250ms", 1 ms to a day); as soon as one is
-   * answered, all are. Each node of a cluster has its own. false: it is always asked.
+   * (default: 5). One call at a time is sent, a pause after the one before (default: "250ms", 1 ms to a day); as soon
+   * as one is answered, all are. Each node of a cluster has its own. false: it is always asked.
    */
   breaker?: { failures?: number; pause?: Duration } | false;
 }

@@ -17,7 +17,7 @@ import (
 // BreakerOptions are when calls are not sent any more, and how often one is sent nevertheless.
 type BreakerOptions struct {
 	Failures int           // calls without an answer
-	Pause    time.Duration // from a failure to the next call that is sent meanwhile
+	Pause    time.Duration // until the next call is sent: from a failure, or from when the call before began
 }
 
 // OpenError says that a call was not sent, because its node has answered nobody for a while.
@@ -47,8 +47,8 @@ type breaker struct {
 	silent   time.Time // since when, if calls are in flight or have failed
 	failures int       // calls without an answer in this time
 	last     error     // the last failure
-	failed   time.Time // its time
-	probing  bool      // a call was sent although it is open
+	failed   time.Time // its time, or when its call was sent although the breaker was open
+	probing  time.Time // when such a call was sent that has not ended
 	refused  bool      // a call was refused in this time
 	tried    bool      // tryAnew was called in this time
 }
@@ -79,7 +79,7 @@ func (b *breaker) tryAnew(node *redis.Client, timeout time.Duration) error {
 	if err == nil || showsLife(err) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		b.failed, b.probing = time.Time{}, false
+		b.failed, b.probing = time.Time{}, time.Time{}
 	}
 	return err
 }

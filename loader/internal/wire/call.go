@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -143,7 +144,7 @@ func (c *Call) Admit(ctx context.Context, round *Round) error {
 		b.tried = true
 		c.client.Start(func() error { return b.tryAnew(node, c.Timeout) })
 	}
-	if open && (b.probing || now.Sub(b.failed) < b.Pause) {
+	if open && (!b.probing.IsZero() || now.Sub(b.failed) < b.Pause) {
 		c.told = true
 		return c.unanswered(b.refuse(now))
 	}
@@ -152,7 +153,9 @@ func (c *Call) Admit(ctx context.Context, round *Round) error {
 		b.silent = now
 	}
 	b.inFlight++
-	b.probing = b.probing || open
+	if open {
+		b.probing = now
+	}
 	if round != nil {
 		round.admitted = append(round.admitted, b)
 	}
@@ -168,7 +171,6 @@ func (c *Call) TellBreaker(outcome *error) {
 	c.told = true
 	b.mu.Lock()
 	b.inFlight--
-	b.probing = false
 	closed, silent := false, now.Sub(b.silent)
 	switch {
 	case err == nil, showsLife(err):
@@ -177,11 +179,12 @@ func (c *Call) TellBreaker(outcome *error) {
 	case c.follows:
 	case err != ErrNoOutcome && !errors.Is(err, context.Canceled):
 		b.failures++
-		b.last, b.failed = err, now
+		b.last, b.failed = err, cmp.Or(b.probing, now)
 		if e, ok := err.(*Error); ok {
 			b.last = e.Err
 		}
 	}
+	b.probing = time.Time{}
 	b.mu.Unlock()
 	if closed {
 		b.log.Log(context.Background(), slog.LevelInfo, "breaker closed", b.node, slog.String("node", b.node),

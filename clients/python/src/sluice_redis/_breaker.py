@@ -11,8 +11,8 @@ Address = Tuple[str, int]
 
 class Breaker(NamedTuple):
     """Limits(breaker=Breaker(5, 0.25)): if a server has answered nobody for as long as a call may take, and so many
-    calls have failed in that time, calls are not sent, except for one, pause seconds after the last failure. As soon as
-    one is answered, all are sent. breaker=None asks always."""
+    calls have failed in that time, calls are not sent, except for one at a time, pause seconds after the one before. As
+    soon as one is answered, all are sent. breaker=None asks always."""
 
     failures: int = 5
     pause: float = 0.25
@@ -24,7 +24,7 @@ class State:
     def __init__(self, breaker: Breaker) -> None:
         self.breaker, self.lock = breaker, threading.Lock()
         self.in_flight = self.failures = 0  # calls; those without an answer since the last one
-        self.silent = self.failed = 0.0  # since when, if calls are in flight or have failed; the last failure
+        self.silent = self.failed = 0.0  # since when, if calls are in flight or have failed; refuse counts pause from
         self.probing = 0.0  # since when, if a call was sent although it is open
         self.why = ""  # the text of the last failure
 
@@ -59,11 +59,11 @@ class State:
         now = time.monotonic()
         with self.lock:
             self.in_flight -= 1
-            self.probing = 0.0
+            failed, self.probing = self.probing or now, 0.0
             if answered:
                 self.failures, self.silent = 0, now
             elif answered is not None:
-                self.failures, self.failed, self.why = self.failures + 1, now, why
+                self.failures, self.failed, self.why = self.failures + 1, failed, why
 
 
 class Breakers:

@@ -9,6 +9,7 @@ from collections import OrderedDict
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Sized, Tuple
 
 import redis.asyncio.connection
+from redis.exceptions import TimeoutError
 
 from ._core import Address, Clock, NoConnection, NotSent, Send, is_misled
 from ._errors import ArgumentError, type_of, warn
@@ -135,10 +136,11 @@ class Pool(NamedTuple):
     def take_back(
         self, connection: Any, op: Send, outcomes: Sequence[Any], clean: bool, remap: Callable[[Address], Address]
     ) -> List[Any]:
-        """Takes a connection back, or returns what is to be closed: one that may still get a reply, and all that
-        lead to the wrong place."""
+        """Takes a connection back, or returns what is to be closed: one that may still get a reply, and all if one
+        led to the wrong place or was silent, as where a firewall has forgotten them."""
         self.gate.replies += clean
-        if any(isinstance(one, Exception) and is_misled(one, op.node, remap) for one in outcomes):
+        errors = [one for one in outcomes if isinstance(one, Exception)]
+        if any(isinstance(one, TimeoutError) or is_misled(one, op.node, remap) for one in errors):
             return [connection, *self.drained()]
         if not clean:
             return [connection]
