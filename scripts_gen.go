@@ -11,8 +11,8 @@ func All() []Script {
 
 // The SHA1 of each script, by which EVALSHA calls it.
 const (
-	BudgetSettleV1SHA1       = "6d01193dc1003c8a9360170c48f9a0b9ad58ed4d"
-	BudgetV1SHA1             = "fc04d674ad9e03937019496e8f9965a75aa0ec46"
+	BudgetSettleV1SHA1       = "b3b1aeaf38e58af4f6f413e6d2d933d694481bfe"
+	BudgetV1SHA1             = "e672d3a8f52f6a15a44927c49ac3b1dc35334bd4"
 	ConcurrencyReleaseV1SHA1 = "c95048d1959834d832351b20041c799cae615a8f"
 	ConcurrencyV1SHA1        = "bc45ad84fff3081aa45aa801bde3ee39a80be384"
 	GCRAManyV1SHA1           = "17830f0ab2553a288de26da3c2e1cf41c377c64d"
@@ -22,9 +22,9 @@ const (
 	ListLogV1SHA1            = "d1926ff5cc8a8cc1665a22dd7ca56c071ff166c4"
 	QuotaReturnV1SHA1        = "c929ad83102ac526dd8aa1c9880da6d69c9e327e"
 	QuotaV1SHA1              = "88b21d83935f07079a80a3eb40f056930d4d2416"
-	SliceRingManyV1SHA1      = "79b82b627ef8069264d7256dee70c6573a3a680a"
+	SliceRingManyV1SHA1      = "4d202d4519ba7a0c41abac01ddd404849d9c4349"
 	SliceRingReturnV1SHA1    = "61ca5bc148d6b69ae4f7cbfc59df77570f58b834"
-	SliceRingV1SHA1          = "ce4835c23244f66f3f40c147afcc2ecc33c3479f"
+	SliceRingV1SHA1          = "26b3c295d086bccff0a8133595633c7976bdd873"
 	TokenBucketSetV1SHA1     = "69e4a5735584f250b38e97d5cac1cf20a765ee1f"
 	TokenBucketV1SHA1        = "c35cc72d7143d5518aad781c5083d3624b00ae3b"
 	ZSetLogReturnV1SHA1      = "c87f14dbb34f36b0a820c0d1f3f601f572f262ad"
@@ -893,7 +893,7 @@ func ZSetLogV1() Script {
 // of them.
 func Libraries() []Library {
 	return []Library{
-		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "03f6464d4f819e54577b21f5a5c300209018f653", Source: sluiceV1Source},
+		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "de981b584e48d8f7ed2d5d8e5556ce33bd5475fa", Source: sluiceV1Source},
 	}
 }
 

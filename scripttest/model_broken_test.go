@@ -44,7 +44,7 @@ var broken = []fault{
 	{"slice_ring", "waits a slice too long for a report", "max_count), current, current + 1",
 		"max_count), current, current + 2"},
 	{"slice_ring", "expires as it did", `redis.call("PEXPIREAT", rings[i]`, `redis.call("PTTL", rings[i]`},
-	{"slice_ring", "totals do not wrap", "(oldest + counts[i]) % wrap, oldest)",
+	{"slice_ring", "totals do not wrap", "(oldest + count) % wrap, oldest)",
 		"math.min(oldest + counts[i], wrap - 1), oldest)"},
 	{"slice_ring", "a report that leaves no room is forgotten", "local charge = reported + granted",
 		"local charge = granted > 0 and reported + granted or 0"},

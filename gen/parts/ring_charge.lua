@@ -22,6 +22,8 @@ for i = 1, #slices do
     redis.call("SETRANGE", rings[i], string.format("%d", 19 + 6 * index), string.rep(cell, to_end))
     if gap > to_end then redis.call("SETRANGE", rings[i], "19", string.rep(cell, gap - to_end)) end
   end
-  counts[i] = math.min(count + charge, max_count)
-  redis.call("SETRANGE", rings[i], "0", struct.pack(">I7I6I6", times[i], (oldest + counts[i]) % wrap, oldest))
+  count = count + charge
+  if count > max_count then count = max_count end
+  counts[i] = count
+  redis.call("SETRANGE", rings[i], "0", struct.pack(">I7I6I6", times[i], (oldest + count) % wrap, oldest))
 end

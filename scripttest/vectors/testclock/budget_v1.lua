@@ -96,8 +96,8 @@ local struct = rawget(_G, "struct") or {
 
 -- PART ring_read: printed by make generate
 -- Takes rings, slices, sizes, now and struct. Gives times, gaps, oldests, counts, wrap and max_count. For each
--- window: its time, the slices since the last charge (up to size; size + 1 if there is no ring), the total before its
--- oldest slice, and what it holds. Totals wrap: only their differences count. All is read before any is written.
+-- window: its time, the slices since the last charge (up to size; math.huge if there is no ring), the total before
+-- its oldest slice, and what it holds. Totals wrap: only their differences count. All is read before any is written.
 local wrap, max_count, step_back = 281474976710656, 10000000000000, 60000000 -- 2^48, 10^13, 60 s
 local times, gaps, oldests, counts = {nil, nil}, {nil, nil}, {nil, nil}, {nil, nil}
 for i = 1, #slices do
@@ -115,7 +115,7 @@ for i = 1, #slices do
   local current = (time - time % slice) / slice
   local gap = current - (last - last % slice) / slice
   if gap >= size then -- all has left the window
-    gap, total, oldest = header == "" and size + 1 or size, 0, 0
+    gap, total, oldest = header == "" and math.huge or size, 0, 0
   elseif gap > 0 then -- the window has moved: its oldest slice is current - size + 1
     local at = 19 + 6 * ((current + 1) % size)
     local cell = redis.call("GETRANGE", rings[i], string.format("%d", at), string.format("%d", at + 5))
@@ -204,8 +204,10 @@ elseif granted > 0 then
       redis.call("SETRANGE", rings[i], string.format("%d", 19 + 6 * index), string.rep(cell, to_end))
       if gap > to_end then redis.call("SETRANGE", rings[i], "19", string.rep(cell, gap - to_end)) end
     end
-    counts[i] = math.min(count + charge, max_count)
-    redis.call("SETRANGE", rings[i], "0", struct.pack(">I7I6I6", times[i], (oldest + counts[i]) % wrap, oldest))
+    count = count + charge
+    if count > max_count then count = max_count end
+    counts[i] = count
+    redis.call("SETRANGE", rings[i], "0", struct.pack(">I7I6I6", times[i], (oldest + count) % wrap, oldest))
   end
   -- END
   local mark = struct.pack(">I7I4", now, 2 * permits)
