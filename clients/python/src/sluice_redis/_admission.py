@@ -13,7 +13,7 @@ from ._headers import Named
 from ._keys import NoPeer, subject_of
 from ._limiters import Returner
 from ._grants import give_back, give_back_later
-from ._types import MAX_BOOKING_US, NEVER, SECOND_US, Decision, check_int, is_text, micros
+from ._types import MAX_BOOKING_US, NEVER, SECOND_US, Decision, check_int, micros, text_size
 
 Asked = Tuple[Any, str, int]  # a limiter as its caller sees it, the subject, the permits
 
@@ -72,7 +72,7 @@ def asked(charges: Any, kind: Any, counts: bool) -> List[Asked]:
 
 def _subject(name: str, found: Any) -> str:
     values = found if isinstance(found, (list, tuple)) else [found]
-    if not values or not all(value and is_text(value) for value in values):
+    if not values or not all(map(text_size, values)):
         raise NoKey(name, "key", "", "a text, or several")
     return subject_of(*values)
 

@@ -3,7 +3,7 @@
 import math
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 from ._core import Steps
 from ._errors import ArgumentError, shown
@@ -88,9 +88,9 @@ class TokenBucket(Reserver):
         self.client_id = setup.client_id if client_id is None else check_text(name, "client_id", client_id)
 
     def keys(self, subject: str, id: str) -> List[str]:
-        return [self.key(subject), *self.reset_keys(subject)]
+        return [self.key(subject), *super().keys(subject, id)]
 
-    def reset_keys(self, subject: str) -> List[str]:
+    def grant_keys(self, subject: str, rings: Rings) -> List[str]:
         return [self.key(subject, "all"), self.key(subject, "by", self.client_id)]
 
     def values(self) -> Dict[str, object]:
@@ -112,14 +112,6 @@ class TokenBucket(Reserver):
         yield from self.setup.caller.call(script, [self.key(subject)], words, self.timeout, repeatable=True)
 
 
-class _Window(NamedTuple):
-    """size slices of so many microseconds."""
-
-    limit: Limit
-    slice: int
-    size: int
-
-
 class Ring(Limiter):
     """What slice_ring and budget have in common: windows, each counted by slices of its own."""
 
@@ -133,14 +125,13 @@ class Ring(Limiter):
             raise ArgumentError(name, "windows", str(len(limits)), "1 to 8")
         super().__init__(setup, name, limits, on_failure)
         self.slice = 0 if slice is None else check_duration(name, "slice", slice, MILLISECOND_US, DAY_US)
-        self.windows = [self._window(limit) for limit in self.limits]
-        self.rings = tuple((window.slice, window.size) for window in self.windows)
+        self.rings = tuple(map(self._ring, self.limits))
         for i, ring in enumerate(self.rings):
             if self.limits[i].permits and ring in self.rings[:i]:
                 raise ArgumentError(name, "windows", span(micros(self.limits[i].window)), "each window once")
 
-    def _window(self, limit: Limit) -> _Window:
-        """A window with the slices that cover it, and one more: the current slice is never a whole one."""
+    def _ring(self, limit: Limit) -> Tuple[int, int]:
+        """The slices that cover a window, and one more: the current slice is never a whole one."""
         us = micros(limit.window)
         slice_us = self.slice or max(min(ceil_div(us, 200), DAY_US), MILLISECOND_US)
         longest = MAX_SLICES * slice_us
@@ -150,7 +141,7 @@ class Ring(Limiter):
             why = "; more takes longer slices" if self.slice and self.slice < DAY_US else ""
             want = f"up to {days(longest)}: {MAX_SLICES} slices of {span(slice_us)}{why}"
             raise ArgumentError(self.name, "window", days(us), want)
-        return _Window(limit, slice_us, min(ceil_div(us, slice_us), MAX_SLICES) + 1)
+        return slice_us, min(ceil_div(us, slice_us), MAX_SLICES) + 1
 
     def _longest_window(self) -> int:
         return MAX_SLICES * DAY_US
@@ -162,20 +153,21 @@ class Ring(Limiter):
         return {"reported": 0}
 
     def group(self) -> Sequence[Mapping[str, object]]:
-        return [{"slice_i": slice, "size_i": size, "limit_i": limit.permits} for limit, slice, size in self.windows]
+        windows = zip(self.limits, self.rings)
+        return [{"slice_i": slice, "size_i": size, "limit_i": limit.permits} for limit, (slice, size) in windows]
 
     def capacity(self) -> float:
         return min(limit.permits for limit in self.limits)
 
     def _detail(self, more: Sequence[int], reset_after: int, now: int) -> Dict[str, Any]:
         states = []
-        for (limit, slice, size), count in zip(self.windows, more):
+        for limit, (slice, size), count in zip(self.limits, self.rings, more):
             left = min(reset_after, size * slice - now % slice) if count else 0  # all of it was granted by now
             states.append(WindowState(limit, max(limit.permits - count, 0), duration(left)))
         return self._describe(states)
 
     def _describe(self, states: Sequence[WindowState]) -> Dict[str, Any]:
-        lasting = [replace(s, counts_for=duration(w.slice * w.size)) for s, w in zip(states, self.windows)]
+        lasting = [replace(s, counts_for=duration(slice * size)) for s, (slice, size) in zip(states, self.rings)]
         ordered = sorted(lasting, key=lambda state: (state.remaining, -state.reset_after))
         windows = tuple(ordered) if len(ordered) > 1 else ()
         return {"limit": ordered[0].limit, "windows": windows, "counts_for": ordered[0].counts_for}

@@ -2,11 +2,9 @@
 
 import threading
 import time
-from typing import Dict, NamedTuple, Optional, Tuple
+from typing import NamedTuple, Optional
 
 from ._errors import ArgumentError, UnavailableError, shown
-
-Address = Tuple[str, int]
 
 
 class Breaker(NamedTuple):
@@ -66,17 +64,8 @@ class State:
                 self.failures, self.failed, self.why = self.failures + 1, failed, why
 
 
-class Breakers:
-    """Of all nodes of one Limits."""
-
-    def __init__(self, breaker: Optional[Breaker]) -> None:
-        if breaker is not None and not (isinstance(breaker, Breaker) and breaker.failures > 0 and breaker.pause > 0):
-            want = "a Breaker of 1 failure or more and a pause above 0, or None"
-            raise ArgumentError("", "breaker", shown(breaker), want)
-        self.breaker = breaker
-        self.states: Dict[Optional[Address], State] = {}
-
-    def of(self, node: Optional[Address]) -> Optional[State]:
-        if self.breaker is None:
-            return None
-        return self.states.get(node) or self.states.setdefault(node, State(self.breaker))
+def check_breaker(breaker: Optional[Breaker]) -> Optional[Breaker]:
+    if breaker is not None and not (isinstance(breaker, Breaker) and breaker.failures > 0 and breaker.pause > 0):
+        want = "a Breaker of 1 failure or more and a pause above 0, or None"
+        raise ArgumentError("", "breaker", shown(breaker), want)
+    return breaker

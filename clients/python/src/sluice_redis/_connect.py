@@ -1,6 +1,7 @@
 """Connections like the client's own, without its retries: what a decision is sent on is sent once."""
 
 import contextlib
+import functools
 import inspect
 import re
 import threading
@@ -39,8 +40,12 @@ class Own(NamedTuple):
     remap: Callable[[Address], Address]
     sentinels: Any  # the pool, if it finds its server through Sentinel
 
-    def settings(self, node: Optional[Address], no_retry: object, timeout: Optional[float]) -> Dict[str, Any]:
-        """The settings of connections to a node with a timeout (in seconds) and without retries."""
+    def make_pool(
+        self, pool: Any, sentinel_pool: Any, no_retry: object, node: Optional[Address], timeout: Optional[float],
+        future: Callable[[], Any],
+    ) -> "Pool":
+        """A pool of connections to a node with a timeout (in seconds) and without retries. How many there are is the
+        Gate's, whose futures are these."""
         kwargs = {name: value for name, value in self.kwargs.items() if name not in _LEFT_OUT}
         config = kwargs.get("maint_notifications_config")
         if config is not None:  # a server that announces its maintenance would lengthen the timeouts
@@ -48,23 +53,17 @@ class Own(NamedTuple):
         kwargs.update(retry=no_retry, socket_timeout=timeout, decode_responses=False, health_check_interval=0)
         if "path" not in kwargs:  # a Unix socket
             kwargs["socket_connect_timeout"] = timeout
-        return {**kwargs, **dict(zip(("host", "port"), node or ()))}
+        kwargs.update(zip(("host", "port"), node or ()), connection_class=self.connection_class, max_connections=2**31)
+        found = self.sentinels
+        if found is not None:
+            pool = functools.partial(sentinel_pool, found.service_name, found.sentinel_manager)
+            kwargs.update(is_master=found.is_master, check_connection=found.check_connection)
+        return Pool(pool(**kwargs), Gate(self, future), [])
 
     def why(self, text: str) -> str:
         """Why there is no connection. A plain port may be silent when it is spoken to by TLS."""
         silent = "SSL" in self.connection_class.__name__ and re.match("Timeout|no reply|$", text)
         return f"{text} (no answer to TLS)" if silent else text
-
-    def make_pool(self, pool: Any, sentinel_pool: Any, future: Callable[[], Any], kwargs: Dict[str, Any]) -> "Pool":
-        """A pool of connections. How many there are is the Gate's, whose futures are these."""
-        kwargs.update(connection_class=self.connection_class, max_connections=2**31)
-        if self.sentinels is None:
-            return Pool(pool(**kwargs), Gate(self, future), [])
-        maker = sentinel_pool(
-            self.sentinels.service_name, self.sentinels.sentinel_manager, is_master=self.sentinels.is_master,
-            check_connection=self.sentinels.check_connection, **kwargs,
-        )  # fmt: skip
-        return Pool(maker, Gate(self, future), [])
 
 
 def own_of(client: Any, asynchronous: bool) -> Own:
@@ -72,10 +71,9 @@ def own_of(client: Any, asynchronous: bool) -> Own:
     modules = [kind.__module__ for kind in type(client).__mro__]
     is_async = any(module.startswith(("redis.asyncio.", "valkey.asyncio.")) for module in modules)
     if is_async != asynchronous or not (hasattr(client, "connection_pool") or hasattr(client, "nodes_manager")):
-        want = "redis.Redis or redis.RedisCluster"
-        want = want.replace("redis.", "redis.asyncio.") if asynchronous else want
-        other = "sluice_redis.Limits" if asynchronous else "sluice_redis.aio.Limits"
-        raise ArgumentError("", "client", type_of(client), f"{want} ({other} takes the others)")
+        module, other = ("redis.asyncio", "sluice_redis") if asynchronous else ("redis", "sluice_redis.aio")
+        want = f"{module}.Redis or {module}.RedisCluster ({other}.Limits takes the others)"
+        raise ArgumentError("", "client", type_of(client), want)
     if hasattr(client, "nodes_manager"):
         own = _own_of_cluster(client, asynchronous)
     else:
@@ -133,14 +131,12 @@ class Pool(NamedTuple):
     gate: "Gate"
     idle: List[Tuple[Any, float]]  # since when, by time.monotonic
 
-    def take_back(
-        self, connection: Any, op: Send, outcomes: Sequence[Any], clean: bool, remap: Callable[[Address], Address]
-    ) -> List[Any]:
+    def take_back(self, connection: Any, op: Send, outcomes: Sequence[Any], clean: bool) -> List[Any]:
         """Takes a connection back, or returns what is to be closed: one that may still get a reply, and all if one
         led to the wrong place or was silent, as where a firewall has forgotten them."""
         self.gate.replies += clean
         errors = [one for one in outcomes if isinstance(one, Exception)]
-        if any(isinstance(one, TimeoutError) or is_misled(one, op.node, remap) for one in errors):
+        if any(isinstance(one, TimeoutError) or is_misled(one, op.node, self.gate.remap) for one in errors):
             return [connection, *self.drained()]
         if not clean:
             return [connection]
@@ -162,7 +158,7 @@ class Gate:
 
     def __init__(self, own: Own, future: Callable[[], Any]) -> None:
         self.most = self.free = own.max_connections
-        self.future, self.lock = future, threading.Lock()
+        self.future, self.lock, self.remap = future, threading.Lock(), own.remap
         self.queue: "OrderedDict[Any, None]" = OrderedDict()
         self.replies = 0  # that came so far
 

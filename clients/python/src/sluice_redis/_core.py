@@ -10,7 +10,7 @@ from typing import Any, Callable, Dict, Generator, List, NamedTuple, Optional, S
 from redis import exceptions
 from redis.crc import key_slot
 
-from ._breaker import Breaker, Breakers
+from ._breaker import Breaker, State, check_breaker
 from ._errors import (
     ArgumentError, BusyError, ExceedsLimitError, NotLoadedError, OutcomeUnknownError, SluiceError, StateError,
     UnavailableError,
@@ -91,7 +91,7 @@ _CODES = (
     (exceptions.TryAgainError, "TRYAGAIN"), (exceptions.BusyLoadingError, "LOADING"),
     (exceptions.ReadOnlyError, "READONLY"), (exceptions.MasterDownError, "MASTERDOWN"),
     (exceptions.ClusterDownError, "CLUSTERDOWN"), (exceptions.NoPermissionError, "NOPERM"),
-    (getattr(exceptions, "OutOfMemoryError", ()), "OOM"),
+    (getattr(exceptions, "OutOfMemoryError", ()), "OOM"), (exceptions.AuthenticationError, "NOAUTH"),
 )  # fmt: skip
 _IN_SCRIPT = re.compile(r"Error running script .*?@user_script: ?\d+: (?:@user_script: ?\d+: )?-?(.*)", re.DOTALL)
 
@@ -119,8 +119,6 @@ def reply_of(error: BaseException) -> Optional[Reply]:
         return Reply("READONLY", text)
     if "max number of clients" in text:
         return Reply("MAXCLIENTS", text)
-    if isinstance(error, exceptions.AuthenticationError):
-        return Reply("NOAUTH", text)
     if not isinstance(error, exceptions.ResponseError):
         return None
     inside = _IN_SCRIPT.search(text)  # Redis 5 and 6
@@ -162,7 +160,8 @@ class Caller:
     ) -> None:
         self.nodes = tuple(nodes)  # of a cluster that are known; empty: there is one server
         self.remap, self.preloaded = remap, preloaded
-        self.breakers = Breakers(breaker)
+        self.breaker = check_breaker(breaker)
+        self.states: Dict[Optional[Address], State] = {}  # of the breaker, by nodes
         self.slots: Dict[int, Address] = {}  # replaced, never changed: other threads may read it
         self.scripts = scripts()
 
@@ -182,8 +181,10 @@ class Caller:
     ) -> Steps[Any]:
         """Sends a packed command until there is a reply, or an error that another attempt would not cure."""
         slot = key_slot(encode(keys[0])) if self.nodes and keys else 0
-        breaker = self.breakers.of(self.slots.get(slot) if self.nodes else None)
-        if breaker:
+        breaker = None
+        if self.breaker:
+            node = self.slots.get(slot) if self.nodes else None
+            breaker = self.states.get(node) or self.states.setdefault(node, State(self.breaker))
             if breaker.steps_aside():
                 yield Sleep(0.0002)
             breaker.admit(timeout)
@@ -237,9 +238,9 @@ class _Attempt:
         self, caller: Caller, slot: int, script: Optional[Script], keys: Sequence[Key], timeout: float, clock: Clock,
         repeatable: bool, look: bool, id: str,
     ) -> None:
-        self.caller, self.script, self.keys, self.id = caller, script, keys, id
+        self.caller, self.slot, self.script, self.keys, self.id = caller, slot, script, keys, id
+        self.name = script.name if script else "redis"
         self.timeout, self.clock, self.repeatable, self.look = timeout, clock, repeatable, look
-        self.slot = slot
         self.node: Optional[Address] = None
         self.asking: Optional[Address] = None
         self.lost: Optional[BaseException] = None  # an attempt may have run: why its reply is missing
@@ -290,8 +291,8 @@ class _Attempt:
         to = self.caller.remap(target_of(reply, self.node))
         if reply.code == "ASK":
             self.asking = to
-            return
-        self.caller.slots = {self.slot: to}  # others have moved, too
+        else:
+            self.caller.slots = {self.slot: to}  # others have moved, too
 
     def load(self, script: Script, error: Exception) -> Steps[None]:
         """Loads the script on the node that does not have it."""
@@ -321,26 +322,24 @@ class _Attempt:
 
     def gave_up(self, error: BaseException) -> SluiceError:
         """The error of a command without a reply: of an unknown outcome if any attempt may have run."""
-        name = self.script.name if self.script else "redis"
         cause = str(error.__cause__ or "")
         why = f"{type(error).__name__}: {error}" + (f" ({cause})" if cause not in str(error) else "")
         why = cured(_WORDS.sub("", why))
         if self.lost is not None:
-            return OutcomeUnknownError(name, self.keys, self.id, why)
-        return (BusyError if isinstance(error, NoConnection) else UnavailableError)(f"{name}: {why}")
+            return OutcomeUnknownError(self.name, self.keys, self.id, why)
+        return (BusyError if isinstance(error, NoConnection) else UnavailableError)(f"{self.name}: {why}")
 
     def final(self, reply: Reply, error: Exception) -> SluiceError:
         """The error of an error reply that another attempt would not change."""
-        name = self.script.name if self.script else "redis"
         if reply.code == "BADARG":
             argument, _, want = reply.text.partition(": want ")
             exceeds = argument == "permits" and want.startswith("up to")
-            return (ExceedsLimitError if exceeds else ArgumentError)(name, argument, "", want)
+            return (ExceedsLimitError if exceeds else ArgumentError)(self.name, argument, "", want)
         if reply.code in ("WRONGTYPE", "BADSTATE"):
-            return StateError(name, self.keys, reply.code, reply.text)
+            return StateError(self.name, self.keys, reply.code, reply.text)
         why = cured(f"{reply.code} {reply.text}")
         if reply.code == "MOVED" and not self.node:
             why += "; the server is a node of a cluster: give Limits a RedisCluster"
         if "@user_script:" in str(error) and not self.look and not _REFUSED.match(why):
-            return OutcomeUnknownError(name, self.keys, self.id, str(error))  # it may have written before
-        return UnavailableError(f"{name}: {why}")
+            return OutcomeUnknownError(self.name, self.keys, self.id, str(error))  # it may have written before
+        return UnavailableError(f"{self.name}: {why}")

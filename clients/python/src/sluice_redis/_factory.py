@@ -6,7 +6,7 @@ import time
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Callable, Dict, Generic, Optional, Sequence, Type, TypeVar
 
-from . import _budget, _limiters, _slots
+from . import _algorithms, _budget, _limiters, _quota, _slots
 from ._algorithms import GCRA, ListLog, SliceRing, TokenBucket, ZSetLog
 from ._all import Part, all_of
 from ._breaker import Breaker
@@ -97,14 +97,9 @@ class Factory(Setup):
         return (yield from all_of(self, parts))
 
 
-_BEHIND: Dict[str, Type[Any]] = {
-    kind.__name__: kind
-    for kind in (
-        GCRA, Budget, Concurrency, ListLog, Quota, SliceRing, TokenBucket, ZSetLog, _limiters.Reservation,
-        _limiters.Limiter, _limiters.Reserver, _limiters.Returner,
-    )
-}  # fmt: skip
-_BEHIND["Slot"] = _slots.Lease
+_BEHIND: Dict[str, Any] = {"Slot": _slots.Lease}  # faces by their names; the others have those of what is behind them
+for _module in (_limiters, _algorithms, _budget, _quota, _slots):
+    _BEHIND.update(vars(_module))
 
 
 class Face(Generic[C]):
@@ -194,10 +189,8 @@ class LimitsFace(Generic[Client]):
         self._core = Factory(caller, self._driver.later, prefix, timeout, on_failure)
 
 
-def make(
-    face: Type[F], method: "Callable[Concatenate[Any, P], Any]"
-) -> "Callable[Concatenate[Any, P], F]":
-    """A method of Limits that makes a limiter with this face."""
+def make(face: Type[F], method: "Callable[Concatenate[Any, P], Any]") -> "Callable[Concatenate[Any, P], F]":
+    """A method that makes what another one makes, with this face."""
 
     @functools.wraps(method)
     def call(self: Any, *args: Any, **kwargs: Any) -> F:
@@ -215,4 +208,3 @@ def named(call: Any, method: Any) -> Any:
 def _signed(call: Any, result: object) -> Any:
     call.__signature__ = inspect.signature(call).replace(return_annotation=result)
     return call
-

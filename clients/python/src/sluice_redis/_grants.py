@@ -28,8 +28,7 @@ def give_back(limiter: "Limiter", subject: str, decision: Decision, n: Optional[
         want = f"one of this limiter about this subject: {keys[0]}"
         raise ArgumentError(limiter.name, "decision", shown(decision.key), want)
     if n > decision.permits:
-        want = f"up to {decision.permits}, as many as were granted"
-        raise ArgumentError(limiter.name, "n", str(n), want)
+        raise ArgumentError(limiter.name, "n", str(n), f"up to {decision.permits}, as many as were granted")
     script, id = limiter.setup.caller.scripts[limiter.return_name], decision.id
     now, begin = (micros(at - EPOCH) if at else 0 for at in (decision.now, decision.period_begin))
     values = {**limiter.values(), "moment": now + micros(decision.wait), "begin": begin, "id": id, "permits": n}

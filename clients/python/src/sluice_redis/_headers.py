@@ -7,7 +7,7 @@ from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
 
 from ._errors import ArgumentError, shown
 from ._factory import LimiterFace
-from ._types import NEVER, SECOND_US, Decision, Limit, WindowState, micros, span
+from ._types import NEVER, SECOND_US, Decision, Limit, WindowState, ceil_div, micros, span
 
 Headers = List[Tuple[str, str]]
 """Names and values."""
@@ -45,10 +45,10 @@ def _fields(name: str, decision: Decision) -> Headers:
     for policy, state in _windows(name, decision):
         item = f'"{policy}"'
         quota, length = _quota(state.limit)
-        length = max(length, _seconds(micros(state.counts_for) - _UNSHOWN))
+        length = max(length, ceil_div(micros(state.counts_for) - _UNSHOWN, SECOND_US))
         policies.append(f"{item};q={quota}" + (f";w={length}" if length else ""))
         reset = state.reset_after if decision.granted else min(state.reset_after, decision.wait)
-        seconds = min(_seconds(micros(reset)), length or sys.maxsize)  # t is never above w
+        seconds = min(ceil_div(micros(reset), SECOND_US), length or sys.maxsize)  # t is never above w
         until = f";t={seconds}" if decision.wait != NEVER else ""
         limits.append(f"{item};r={state.remaining}{until}")
     headers = [("RateLimit-Policy", ", ".join(policies))]
@@ -77,12 +77,8 @@ def _violated(name: str, decision: Decision) -> List[str]:
 def _quota(limit: Limit) -> Tuple[int, int]:
     """The quota and its window in seconds: of a gcra its burst, and the time that refills it."""
     if not limit.burst or not limit.permits:
-        return limit.permits, _seconds(micros(limit.window))
-    return limit.burst, _seconds(-(-limit.burst * micros(limit.window) // limit.permits))
-
-
-def _seconds(us: int) -> int:
-    return -(-us // SECOND_US)
+        return limit.permits, ceil_div(micros(limit.window), SECOND_US)
+    return limit.burst, ceil_div(ceil_div(limit.burst * micros(limit.window), limit.permits), SECOND_US)
 
 
 class Answer(NamedTuple):

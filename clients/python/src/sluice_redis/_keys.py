@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Callable, List, Optional, Sequence, Union
 
 from ._errors import ArgumentError, shown, warn
-from ._types import check_int, check_list, check_text, is_text
+from ._types import check_int, check_list, check_text, text_size
 
 _IP = Union[ipaddress.IPv4Address, ipaddress.IPv6Address]
 
@@ -51,7 +51,7 @@ def subject_of(*values: str) -> str:
 
 
 def _code(value: str) -> str:
-    if not is_text(value):
+    if text_size(value) is None:
         raise ArgumentError("", "value", shown(value), "a str that UTF-8 can hold")
     raw = value.encode()
     if len(raw) > 128:

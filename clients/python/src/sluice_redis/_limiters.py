@@ -44,10 +44,11 @@ def new_id() -> str:
     return secrets.token_urlsafe(16)
 
 
-def check_policy(name: str, policy: object) -> None:
+def check_policy(name: str, policy: object, may_be_local: bool = True) -> None:
     share = policy.share if isinstance(policy, Local) else None
-    if policy not in ("error", "open", "deny") and not (isinstance(share, (int, float)) and 0 < share <= 1):
-        want = '"error", "open", "deny" or Local(a share above 0, up to 1)'
+    is_share = may_be_local and isinstance(share, (int, float)) and 0 < share <= 1
+    if policy not in ("error", "open", "deny") and not is_share:
+        want = '"error", "open"' + (', "deny" or Local(a share above 0, up to 1)' if may_be_local else ' or "deny"')
         said = f"Local(share={shown(share)})" if isinstance(policy, Local) else shown(policy)
         raise ArgumentError(name, "on_failure", said, want)
 
@@ -62,6 +63,7 @@ class Limiter:
     return_name: ClassVar[str] = ""  # the script that gives back
     books = True
     has_ids = False
+    may_be_local = True  # on_failure
     amount = "n"  # what callers call the permits of one call
     rings: Rings = ()  # slice and size of each window
 
@@ -73,7 +75,7 @@ class Limiter:
         self.last: Tuple[Tuple[int, int, str], Tuple[bytes, ...]] = (-1, 0, ""), ()
         self.state = str((self.script.entry.get("group", {}).get("keys") or self.script.entry["keys"])[0]["state"])
         self.policy = setup.on_failure if on_failure is None else on_failure
-        check_policy(name, self.policy)
+        check_policy(name, self.policy, self.may_be_local)
         self.timeout = setup.timeout or (1.0 if self.policy == "error" else 0.1)
         self.limits = [self._check_limit(self._limit(limit)) for limit in limits]
         self.limit = self.limits[0] if self.limits else Limit(0, timedelta())
@@ -226,11 +228,8 @@ class Limiter:
 
     def reset(self, subject: str) -> Steps[None]:
         """Gives the subject its whole limit back, by removing its keys (UNLINK). Use it to unblock a customer."""
-        keys = self.reset_keys(subject)
+        keys = self.grant_keys(subject, self.rings)
         yield from self.setup.caller.command(packed((b"UNLINK", *map(encode, keys))), keys, self.timeout)
-
-    def reset_keys(self, subject: str) -> List[str]:
-        return self.grant_keys(subject, self.rings)
 
     def wait(self, subject: str, n: int = 1, max_wait: Optional[timedelta] = None) -> Steps[Decision]:
         """Returns when n permits may be used. Use it in workers that would rather be late than refused.

@@ -63,16 +63,11 @@ def evalsha(script: Script, keys: Sequence[Union[str, bytes]], args: Tuple[bytes
     return b"*%d\r\n%b%b%b" % (3 + len(keys) + len(args), head, _bulk([encode(key) for key in keys]), tail)
 
 
-def folder_of_scripts() -> Any:
-    """In the package, which may be a zip; of an editable install in its checkout."""
-    own = files("sluice_redis") / "scripts"
-    return own if own.is_dir() else Path(__file__).resolve().parents[4] / "scripts"
-
-
 @functools.lru_cache(maxsize=None)
 def scripts() -> Dict[str, Script]:
-    """The scripts of this package, by name."""
-    folder, found = folder_of_scripts(), {}
+    """The scripts of this package, by name. It may be a zip; those of an editable install are in its checkout."""
+    own, found = files("sluice_redis") / "scripts", {}
+    folder: Any = own if own.is_dir() else Path(__file__).resolve().parents[4] / "scripts"
     for entry in json.loads((folder / "manifest.json").read_text("utf-8"))["scripts"]:
         name = entry["file"][: -len(".lua")]
         found[name] = Script(name, entry["sha1"], folder / entry["file"], entry)

@@ -11,7 +11,6 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from ._core import Steps
 from ._errors import ArgumentError, shown
 from ._limiters import OnFailure, Returner, Setup
-from ._local import Local
 from ._types import DAY_US, EPOCH, SECOND_US, Decision, Limit, check_int, duration, micros
 
 Period = Union[Literal["day", "week", "month", "year"], Tuple[datetime, datetime]]
@@ -81,15 +80,14 @@ class Quota(Returner):
     says so: around the end of a period up to twice the limit may be granted at once. Redis's clock chooses the period.
     104 bytes in all; up to 10^12 permits. It cannot book: wait sleeps until the period ends, and asks again."""
 
-    script_name, title, return_name, books = "quota_v1", "quota", "quota_return_v1", False
+    script_name, title, return_name = "quota_v1", "quota", "quota_return_v1"
+    books = may_be_local = False
 
     def __init__(
         self, setup: Setup, name: str, permits: int, period: Period, zone: Optional[str],
         on_failure: Optional[OnFailure],
     ) -> None:
         super().__init__(setup, name, [Limit(permits, timedelta())], on_failure)
-        if isinstance(self.policy, Local):
-            raise ArgumentError(name, "on_failure", repr(self.policy), '"error", "open" or "deny"')
         if isinstance(period, str) and period in _NAMES:
             self.moments: Callable[[float], Sequence[int]] = functools.partial(moments, period, _zone(name, zone))
             return

@@ -10,7 +10,6 @@ from typing import Any, Callable, Dict, Optional, Tuple
 from ._core import Sleep, Steps
 from ._errors import ArgumentError, OutcomeUnknownError, SlotLostError, SluiceError, WaitError, helps, shown, warn
 from ._limiters import Limiter, OnFailure, Setup, new_id
-from ._local import Local
 from ._types import DAY_US, MILLISECOND_US, NEVER, Decision, Limit, check_duration, check_int, micros, span
 
 OnLost = Optional[Callable[[SlotLostError], None]]
@@ -22,12 +21,11 @@ class Concurrency(Limiter):
     """At most so many slots of a subject are held at once, in all processes. A slot is held under a lease that ends
     after ttl and renews itself, so the slots of a process that dies are free within ttl. 10 s to 1 min suits most."""
 
-    script_name, title, has_ids, books = "concurrency_v1", "concurrency", True, False
+    script_name, title, has_ids = "concurrency_v1", "concurrency", True
+    books = may_be_local = False
 
     def __init__(self, setup: Setup, name: str, slots: int, ttl: timedelta, on_failure: Optional[OnFailure]) -> None:
         super().__init__(setup, name, [Limit(slots, ttl)], on_failure)
-        if isinstance(self.policy, Local):
-            raise ArgumentError(name, "on_failure", repr(self.policy), '"error", "open" or "deny"')
         self.ttl = micros(ttl) / 1e6
         self.release_script = setup.caller.scripts["concurrency_release_v1"]
 
@@ -179,14 +177,11 @@ class Lease:
         slot is its parent's."""
         if os.getpid() != self.process:
             return
-        lost = self.why_lost()
+        lost, was_over, self.over = self.why_lost(), self.over, True
         if lost:
-            self.over = True
             raise lost
-        if self.over or self.decision.degraded:
-            self.over = True
+        if was_over or self.decision.degraded:
             return
-        self.over = True
         try:
             yield from self.release_now()
         except BaseException as error:
@@ -198,11 +193,9 @@ class Lease:
         """release at the end of a block. The block's own error goes first."""
         try:
             yield from self.release()
-        except SlotLostError:
-            if error is None:
+        except SluiceError as failure:  # others than a loss are logged, and tried again
+            if isinstance(failure, SlotLostError) and error is None:
                 raise
-        except SluiceError:
-            pass  # it is logged, and tried again
 
     def release_now(self) -> Steps[Any]:
         limiter, script = self.limiter, self.limiter.release_script

@@ -2,21 +2,19 @@
 
 import threading
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Callable, Optional, Tuple, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Callable, Optional, Tuple, Union
 
 from redis import Redis, RedisCluster
 
 from . import _algorithms, _budget, _limiters, _quota, _slots
 from ._core import Steps
-from ._factory import Factory, LimiterFace, LimitsFace, ReservationFace, ReservedFace, SlotFace, make, named
+from ._factory import C, Factory, LimiterFace, LimitsFace, ReservationFace, ReservedFace, SlotFace, T, make, named
 from ._slots import OnLost
 from ._threads import Driver
 from ._types import Decision
 
 if TYPE_CHECKING:
     from ._factory import Concatenate, P
-C = TypeVar("C")
-T = TypeVar("T")
 
 
 def _run(method: "Callable[Concatenate[Any, P], Steps[T]]") -> "Callable[Concatenate[Any, P], T]":
@@ -90,9 +88,7 @@ class Reserved(ReservedFace):
 
 
 class Budget(_Peekable[_budget.Budget]):
-    def reserved(self, subject: str, id: str, estimate: int) -> Reserved:
-        return Reserved(self._driver, self._core.reserved(subject, id, estimate))
-
+    reserved = make(Reserved, _budget.Budget.reserved)
     reserve = _run(_budget.Budget.reserve)
     settle = _run(_budget.Budget.settle)
     charge = _run(_budget.Budget.charge)

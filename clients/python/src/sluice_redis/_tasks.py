@@ -1,6 +1,7 @@
 """What drives steps for asyncio."""
 
 import asyncio
+import contextlib
 import functools
 import selectors
 import time
@@ -46,8 +47,6 @@ class Driver:
             except BaseException as raised:
                 error = raised
 
-    driven = drive
-
     def later(self, steps: Steps[Any]) -> "Optional[asyncio.Task[Any]]":
         """Runs steps in the background. Nobody learns of their errors."""
         return None if is_full(self.rest) else self.background(self.drive(steps), self.rest)
@@ -62,10 +61,8 @@ class Driver:
         return task
 
     async def quietly(self, work: Awaitable[Any]) -> None:
-        try:
+        with contextlib.suppress(SluiceError, exceptions.RedisError, OSError):
             await work
-        except (SluiceError, exceptions.RedisError, OSError):
-            pass
 
     async def send(self, op: Send) -> List[Any]:
         """Sends and reads, in the task of the caller."""
@@ -142,7 +139,7 @@ class Driver:
             outcomes += [lost] * (len(op.commands) - len(outcomes))
         finally:
             watched.end = None
-            for closed in pool.take_back(connection, op, outcomes, clean, self.own.remap):
+            for closed in pool.take_back(connection, op, outcomes, clean):
                 self.background(closed.disconnect(), self.tasks)
         return outcomes
 
@@ -185,8 +182,8 @@ class Driver:
                 if old[0].is_closed():
                     self.pools.pop(old, None)
             # _Watch is stricter than a timeout of the socket, and knows a busy loop.
-            kwargs = self.own.settings(node, Retry(NoBackoff(), 0), None)
-            pool = self.own.make_pool(ConnectionPool, SentinelConnectionPool, loop.create_future, kwargs)
+            no_retry, future = Retry(NoBackoff(), 0), loop.create_future
+            pool = self.own.make_pool(ConnectionPool, SentinelConnectionPool, no_retry, node, None, future)
             self.pools[loop, node, timeout] = pool
         return pool
 

@@ -1,5 +1,6 @@
 """What drives steps for threads."""
 
+import contextlib
 import os
 import threading
 import time
@@ -41,10 +42,6 @@ class Driver:
             except BaseException as raised:
                 error = raised
 
-    async def driven(self, steps: Steps[T]) -> T:
-        """drive, for what is written once for threads and tasks."""
-        return self.drive(steps)
-
     def later(self, steps: Steps[Any]) -> Optional[threading.Thread]:
         """Runs steps in the background. Nobody learns of their errors."""
         self.threads = {thread for thread in list(self.threads) if thread.is_alive()}  # also in a fork
@@ -56,12 +53,8 @@ class Driver:
         return thread
 
     def _quietly(self, steps: Steps[Any]) -> None:
-        try:
+        with contextlib.suppress(SluiceError):
             self.drive(steps)
-        except SluiceError:
-            pass
-        finally:
-            self.threads.discard(threading.current_thread())
 
     def flush(self, seconds: float) -> bool:
         end = time.monotonic() + seconds
@@ -99,10 +92,9 @@ class Driver:
         return connection
 
     def is_open(self, connection: Any) -> bool:
-        try:
+        with contextlib.suppress(RedisError, OSError):
             return not connection.can_read(0)
-        except (RedisError, OSError):
-            return False
+        return False
 
     def enter(self, gate: Gate, clock: Clock) -> None:
         waiter, patience = gate.enter(clock), clock.patience(self.own.patience)
@@ -134,7 +126,7 @@ class Driver:
             outcomes += [error] * (len(op.commands) - len(outcomes))
         finally:
             spent = time.monotonic() - since
-            for closed in pool.take_back(connection, op, outcomes, clean, self.own.remap):
+            for closed in pool.take_back(connection, op, outcomes, clean):
                 closed.disconnect()
             op.clock.spend(min(spent, left / 4) if clean else spent)  # this thread may have been late to read it
         return outcomes
@@ -143,6 +135,7 @@ class Driver:
         """The connections to a node whose timeout is this one, of this process: a fork has its own."""
         key = os.getpid(), node, timeout
         if key not in self.pools:
-            kwargs = self.own.settings(node, Retry(NoBackoff(), 0), timeout)
-            self.pools.setdefault(key, self.own.make_pool(ConnectionPool, SentinelConnectionPool, Future, kwargs))
+            no_retry = Retry(NoBackoff(), 0)
+            pool = self.own.make_pool(ConnectionPool, SentinelConnectionPool, no_retry, node, timeout, Future)
+            self.pools.setdefault(key, pool)
         return self.pools[key]

@@ -105,7 +105,7 @@ class Decision:
     def retry_after_seconds(self) -> int:
         """wait for the header Retry-After: whole seconds, rounded up, at most 366 days. At least 1 for a denial; of a
         peek 0 if a permit is free."""
-        seconds = -(-micros(min(self.wait, timedelta(days=366))) // SECOND_US)
+        seconds = ceil_div(micros(min(self.wait, timedelta(days=366))), SECOND_US)
         return max(seconds, 1) if self.degraded and not self.granted else seconds
 
 
@@ -159,13 +159,8 @@ def check_int(name: str, argument: str, value: object, least: int, most: Optiona
     return value
 
 
-def is_text(value: object) -> bool:
-    """Whether it is a str that UTF-8 can hold: without half a surrogate pair."""
-    return _size(value) is not None
-
-
-def _size(value: object) -> Optional[int]:
-    """The bytes of a text in UTF-8."""
+def text_size(value: object) -> Optional[int]:
+    """The bytes of a text in UTF-8. None of what is no str, or has half a surrogate pair."""
     try:
         return len(value.encode()) if isinstance(value, str) else None
     except UnicodeEncodeError:
@@ -174,7 +169,7 @@ def _size(value: object) -> Optional[int]:
 
 def check_text(name: str, argument: str, value: object, most: Optional[int] = None, without: str = "") -> str:
     """A text that is not empty, or an ArgumentError. most is in bytes of UTF-8."""
-    size = _size(value)
+    size = text_size(value)
     if size is None or not isinstance(value, str):
         raise ArgumentError(name, argument, shown(value), "a str that UTF-8 can hold")
     if not size or (most is not None and size > most) or (without and without in value):

@@ -10,13 +10,13 @@ import asyncio
 import functools
 import time
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Callable, Coroutine, Generator, Optional, Tuple, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Callable, Coroutine, Generator, Optional, Tuple, Union
 
 from redis.asyncio import Redis, RedisCluster
 
 from . import _algorithms, _budget, _limiters, _quota, _slots
 from ._core import Steps
-from ._factory import Factory, LimiterFace, LimitsFace, ReservationFace, ReservedFace, SlotFace, make, named
+from ._factory import C, Factory, LimiterFace, LimitsFace, ReservationFace, ReservedFace, SlotFace, T, make, named
 from ._slots import OnLost
 from ._tasks import Driver
 from ._types import Decision
@@ -28,8 +28,6 @@ __all__ = [
 
 if TYPE_CHECKING:
     from ._factory import Concatenate, P
-C = TypeVar("C")
-T = TypeVar("T")
 _AWAIT = "there is no answer yet: await it first"
 
 
@@ -147,9 +145,7 @@ class Reserved(ReservedFace):
 
 
 class Budget(_Peekable[_budget.Budget]):
-    def reserved(self, subject: str, id: str, estimate: int) -> Reserved:
-        return Reserved(self._driver, self._core.reserved(subject, id, estimate))
-
+    reserved = make(Reserved, _budget.Budget.reserved)
     reserve = _run(_budget.Budget.reserve)
     settle = _run(_budget.Budget.settle)
     charge = _run(_budget.Budget.charge)

@@ -107,7 +107,8 @@ class _Middleware(Generic[L]):
             parts = self._asked(await charges if self._awaits and inspect.isawaitable(charges) else charges)
             if not parts:
                 return Answer([])
-            decisions = await parts[0][0]._driver.driven(held(parts, self.max_wait, self.places))
+            driven = parts[0][0]._driver.drive(held(parts, self.max_wait, self.places))
+            decisions = await driven if self._awaits else driven
         except SluiceError as error:
             return self._answer(request, parts, (), error)
         return self._answer(request, parts, decisions)

@@ -46,11 +46,9 @@ class _Shared:
         super().__init__(uri, wrap_exceptions)  # type: ignore[call-arg]
         options.pop("implementation", None)  # which client limits' own async storages take
         scheme, _, address = uri.partition("sluice+")[2].partition("://")
-        if scheme == "redis+cluster":
-            self.client = options.pop("client", None) or self._redis.RedisCluster.from_url(f"redis://{address}", **options)
-        else:
-            url = f"{scheme.replace('redis+unix', 'unix')}://{address}"
-            self.client = options.pop("client", None) or self._redis.Redis.from_url(url, **options)
+        kind = self._redis.RedisCluster if scheme == "redis+cluster" else self._redis.Redis
+        plain = {"redis+cluster": "redis", "redis+unix": "unix"}.get(scheme, scheme)
+        self.client = options.pop("client", None) or kind.from_url(f"{plain}://{address}", **options)
         self.limits = self._kind(self.client, prefix=key_prefix, on_failure=on_failure)
         self.limiter = functools.lru_cache(1000)(self._make)
         self.pattern = f"{key_prefix}:{_NAME}:*"
@@ -78,8 +76,10 @@ class _Shared:
     def get(self, key: str) -> NoReturn:
         self.incr(key, 0)
 
-    def get_expiry(self, key: str) -> NoReturn:
-        self.incr(key, 0)
+    get_expiry = get
+
+    def clear(self, key: str) -> Any:
+        return self.of_key(key).reset(key)
 
 
 def _window(decision: Decision, limit: int, expiry: int) -> Tuple[float, int]:
@@ -102,9 +102,6 @@ class Storage(_Shared, limits.storage.Storage, limits.storage.MovingWindowSuppor
 
     def get_moving_window(self, key: str, limit: int, expiry: int) -> Tuple[float, int]:
         return _window(self.limiter(limit, expiry).peek(key), limit, expiry)
-
-    def clear(self, key: str) -> None:
-        self.of_key(key).reset(key)
 
     def check(self) -> bool:
         try:
@@ -129,9 +126,6 @@ class AsyncStorage(_Shared, limits.aio.storage.Storage, limits.aio.storage.Movin
 
     async def get_moving_window(self, key: str, limit: int, expiry: int) -> Tuple[float, int]:
         return _window(await self.limiter(limit, expiry).peek(key), limit, expiry)
-
-    async def clear(self, key: str) -> None:
-        await self.of_key(key).reset(key)
 
     async def check(self) -> bool:
         try:
