@@ -4,7 +4,7 @@ import (
 	"context"
 	"sync"
 
-	"github.com/sluice-redis/sluice/internal/throttle"
+	"github.com/sluice-redis/sluice/internal/rarelog"
 	"github.com/sluice-redis/sluice/loader/internal/wire"
 )
 
@@ -16,7 +16,7 @@ type background struct {
 }
 
 // do runs a function in a new goroutine, with the values of the context but not its end. A panic is logged.
-func (b *background) do(ctx context.Context, log *throttle.Log, run func(context.Context)) {
+func (b *background) do(ctx context.Context, log *rarelog.Log, run func(context.Context)) {
 	b.mu.Lock()
 	b.left++
 	b.mu.Unlock()

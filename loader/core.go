@@ -12,7 +12,8 @@ import (
 	"github.com/sluice-redis/sluice/loader/internal/wire"
 )
 
-// core is a limiter: the settings that it shares with its copies, and what a copy has for itself.
+// core is a limiter: the settings that it shares with its copies, and what a copy has for itself. docs/development.md,
+// "How a decision flows", follows a call down to the server.
 type core struct {
 	*settings
 	limit    Limit
@@ -94,7 +95,7 @@ type algorithm struct {
 	capacity       func(core) int64
 	checkID        func(s *settings, id string) error        // nil: ids have been checked
 	setArgs        func(c core, call *wire.Call, q question) // sets the keys and arguments
-	permitsAt      int                                       // where the permits stand among the arguments
+	permitsAt      int                                       // the index of the permits in a call's Args
 	maxPermits     int64                                     // of one call
 	moreFields     int                                       // of the reply, for that
 	keys           func(c core, key string) []string         // what Reset removes

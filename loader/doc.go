@@ -129,11 +129,11 @@
 // Without further options a limiter fails closed: the call returns an error. With [FailOpen] or [FailLocal] the limiter
 // answers in place of Redis, and marks the Decision Degraded. Every call has a time limit: 1 s, or 100 ms with one
 // of these fallbacks; [Timeout] sets another. A server that has answered nobody for that long, while five calls
-// failed, is not asked. Only one call at a time is sent, 250 ms after the last one has failed, until one is answered:
-// [Breaker] and [WithoutBreaker] change that.
+// failed, is not asked. Only one call at a time is sent, 250 ms after the one before, until one is answered: [Breaker]
+// and [WithoutBreaker] change that.
 //
-// If no server listens on the address, a call takes its whole time to fail: the loader makes four attempts, and
-// go-redis dials five times in each. With DialerRetries: 1 in the client's options it takes 0.15 s. After PoolSize
+// If no server listens on the address, a call takes its whole time to fail: the loader makes up to four attempts, and
+// go-redis dials five times in each, 100 ms apart. With DialerRetries: 1 in the client's options it takes 0.15 s. After PoolSize
 // failed dials go-redis dials an address only once a second. So with Sentinel, decisions may begin again up to a second
 // after a failover; in a cluster the new master has its own pool, and there is no such delay.
 //

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/sluice-redis/sluice/internal/throttle"
+	"github.com/sluice-redis/sluice/internal/rarelog"
 	"github.com/sluice-redis/sluice/loader/internal/together"
 	"github.com/sluice-redis/sluice/loader/internal/wire"
 )
@@ -19,9 +19,9 @@ type Loader struct {
 	client     *together.Client
 	prefix     string
 	clientID   string
-	observer   Observer      // nil: no Observe
-	log        *throttle.Log // nil: no Logger
-	err        error         // what is wrong with the options: the error of every call
+	observer   Observer     // nil: no Observe
+	log        *rarelog.Log // nil: no Logger
+	err        error        // what is wrong with the options: the error of every call
 	returns    background
 	slotQueues slotQueues
 

@@ -5,7 +5,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/sluice-redis/sluice/internal/throttle"
+	"github.com/sluice-redis/sluice/internal/rarelog"
 	"github.com/sluice-redis/sluice/loader/internal/wire"
 )
 
@@ -113,7 +113,7 @@ func Logger(logger *slog.Logger) Option {
 	return func(l options) {
 		l.once("Logger")
 		if logger != nil {
-			l.log = throttle.New(logger)
+			l.log = rarelog.New(logger)
 		}
 	}
 }

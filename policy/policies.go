@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sluice-redis/sluice/internal/throttle"
+	"github.com/sluice-redis/sluice/internal/rarelog"
 	"github.com/sluice-redis/sluice/internal/watch"
 	"github.com/sluice-redis/sluice/loader"
 )
@@ -24,7 +24,7 @@ type Policies struct {
 	logger    *slog.Logger
 	observers []func(context.Context, Decision, error)
 
-	log     *throttle.Log // why policies cannot be applied
+	log     *rarelog.Log // why policies cannot be applied
 	watcher *watch.Watcher
 
 	current  atomic.Pointer[set]
@@ -118,7 +118,7 @@ func makePolicies(limits *loader.Loader, opts []Option) (*Policies, error) {
 	if p.logger == nil {
 		p.logger = slog.Default()
 	}
-	p.log, p.watcher = throttle.New(p.logger), watch.New(p.read, p.apply)
+	p.log, p.watcher = rarelog.New(p.logger), watch.New(p.read, p.apply)
 	return p, nil
 }
 

@@ -21,7 +21,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/sluice-redis/sluice/httplimit"
-	"github.com/sluice-redis/sluice/internal/throttle"
+	"github.com/sluice-redis/sluice/internal/rarelog"
 	"github.com/sluice-redis/sluice/loader"
 	"github.com/sluice-redis/sluice/loader/embedded"
 	"github.com/sluice-redis/sluice/policy"
@@ -99,7 +99,7 @@ func TestUnmatched(t *testing.T) {
 	const file = "domain: e\ndescriptors: [{key: a, rate_limit: {unlimited: true}}]"
 	s, _ := newService(t, map[string]string{"file.yaml": file})
 	out := &output{}
-	s.log = throttle.New(slog.New(slog.NewTextHandler(out, nil)))
+	s.log = rarelog.New(slog.New(slog.NewTextHandler(out, nil)))
 	for _, domain := range []string{"d", "d", "e"} {
 		for _, key := range []string{"a=1", "b=secret"} {
 			r := request(t, key)
@@ -248,7 +248,7 @@ func TestClientErrors(t *testing.T) {
 			"  s: {by: request.header.s, empty: skip, rates: 9/1m, mode: shadow}\n",
 		"d.yaml": "limits:\n  d: {by: descriptor.a, empty: skip, rates: 9/1m}\n",
 	}, func(l *limits) { l.opts = []policy.Option{policy.Logger(slog.New(slog.NewTextHandler(out, nil)))} })
-	s.log = throttle.New(slog.New(slog.NewTextHandler(out, nil)))
+	s.log = rarelog.New(slog.New(slog.NewTextHandler(out, nil)))
 	long := strings.Repeat("x", 15_000)
 	for _, ask := range []struct {
 		uri, header string

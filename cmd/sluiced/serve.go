@@ -23,7 +23,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
 
-	"github.com/sluice-redis/sluice/internal/throttle"
+	"github.com/sluice-redis/sluice/internal/rarelog"
 	"github.com/sluice-redis/sluice/internal/watch"
 	"github.com/sluice-redis/sluice/loader"
 	"github.com/sluice-redis/sluice/loader/embedded"
@@ -169,7 +169,7 @@ func (s *server) listen(ctx context.Context) error {
 	}
 	service := &service{
 		limits: s.limits, timeout: s.timeout, authTimeout: s.authTimeout, headers: s.limits.headers, metadata: s.metadata,
-		metrics: s.metrics, calls: make(chan struct{}, s.maxCalls), log: throttle.New(s.log),
+		metrics: s.metrics, calls: make(chan struct{}, s.maxCalls), log: rarelog.New(s.log),
 	}
 	if err := s.listenHTTP("http", s.http, service.handler(), config); err != nil {
 		return err

@@ -15,7 +15,7 @@ import (
 	grpcstatus "google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 
-	"github.com/sluice-redis/sluice/internal/throttle"
+	"github.com/sluice-redis/sluice/internal/rarelog"
 	"github.com/sluice-redis/sluice/loader"
 )
 
@@ -33,7 +33,7 @@ type service struct {
 	metadata    bool
 	calls       chan struct{} // a place for each call at once
 	metrics     *metrics
-	log         *throttle.Log // of requests that no file is about, and of those that forward auth refuses
+	log         *rarelog.Log // of requests that no file is about, and of those that forward auth refuses
 }
 
 // ShouldRateLimit decides about the descriptors of a request.

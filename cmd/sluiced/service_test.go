@@ -13,7 +13,7 @@ import (
 	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
-	"github.com/sluice-redis/sluice/internal/throttle"
+	"github.com/sluice-redis/sluice/internal/rarelog"
 	"github.com/sluice-redis/sluice/loader"
 	"github.com/sluice-redis/sluice/loader/embedded"
 )
@@ -43,7 +43,7 @@ func newService(t *testing.T, sources map[string]string, opts ...func(*limits)) 
 	must(t, l.apply(read))
 	return &service{
 		limits: l, timeout: time.Second, authTimeout: time.Second, calls: make(chan struct{}, 100), metrics: made,
-		log: throttle.New(discard),
+		log: rarelog.New(discard),
 	}, server.Close
 }
 

@@ -10,7 +10,7 @@ import (
 
 	"github.com/sluice-redis/sluice/admission"
 	"github.com/sluice-redis/sluice/internal/clientaddr"
-	"github.com/sluice-redis/sluice/internal/throttle"
+	"github.com/sluice-redis/sluice/internal/rarelog"
 	"github.com/sluice-redis/sluice/loader"
 )
 
@@ -27,7 +27,7 @@ type Door[R, C any] struct {
 	held    *Held
 	made    bool // Init was called
 	err     error
-	log     *throttle.Log // why all requests are refused
+	log     *rarelog.Log // why all requests are refused
 }
 
 // Keyed is a charge whose subject is made by a key, unless it has one.
@@ -77,7 +77,7 @@ const (
 
 // Init applies the options to the charges, and checks all. Call it before anything else.
 func (d *Door[R, C]) Init() {
-	d.made, d.log, d.held = true, throttle.New(nil), &Held{Max: cmp.Or(d.Options.MaxHeld, MaxHeld)}
+	d.made, d.log, d.held = true, rarelog.New(nil), &Held{Max: cmp.Or(d.Options.MaxHeld, MaxHeld)}
 	for _, c := range d.Charges {
 		keyed := d.Read(c)
 		d.complete(&keyed.Charge)
@@ -127,7 +127,7 @@ func (d *Door[R, C]) Decide(ctx context.Context, q *Request, r R, parts Part) {
 }
 
 // unmade is the log of doors that nobody made.
-var unmade throttle.Log
+var unmade rarelog.Log
 
 // Complain logs why requests are refused whatever Redis says: each cause once a minute, with the number left out.
 func (d *Door[R, C]) Complain(err error) {

@@ -11,13 +11,13 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/sluice-redis/sluice/internal/throttle"
+	"github.com/sluice-redis/sluice/internal/rarelog"
 )
 
 // BreakerOptions are when calls are not sent any more, and how often one is sent nevertheless.
 type BreakerOptions struct {
 	Failures int           // calls without an answer
-	Pause    time.Duration // until the next call is sent: from a failure, or from when the call before began
+	Pause    time.Duration // until a call is sent: from the failure that opened it, then from when the one before was sent
 }
 
 // OpenError says that a call was not sent, because its node has answered nobody for a while.
@@ -36,26 +36,26 @@ func (e *OpenError) Error() string {
 func (e *OpenError) Is(target error) bool { return target == ErrBreakerOpen }
 
 // breaker knows for how long a node has been silent. A call is not sent if that is longer than the call may take, and
-// enough calls have failed in that time.
+// enough calls have failed in that time. Call.Admit asks it, Call.TellBreaker tells it.
 type breaker struct {
 	BreakerOptions
 	node string
-	log  *throttle.Log
+	log  *rarelog.Log
 
-	mu       sync.Mutex
-	inFlight int       // calls
-	silent   time.Time // since when, if calls are in flight or have failed
-	failures int       // calls without an answer in this time
-	last     error     // the last failure
-	failed   time.Time // its time, or when its call was sent although the breaker was open
-	probing  time.Time // when such a call was sent that has not ended
-	refused  bool      // a call was refused in this time
-	tried    bool      // tryAnew was called in this time
+	mu          sync.Mutex
+	inFlight    int       // calls
+	silentSince time.Time // if calls are in flight or have failed
+	failures    int       // calls without an answer in this time
+	last        error     // the last failure
+	pauseFrom   time.Time // when it was, or when its call was sent although the breaker was open
+	probing     time.Time // when such a call was sent that has not ended
+	refused     bool      // a call was refused in this time
+	tried       bool      // tryAnew was called in this time
 }
 
 // refuse refuses a call, and unlocks the breaker. The first refusal is logged.
 func (b *breaker) refuse(now time.Time) *OpenError {
-	err := &OpenError{Node: b.node, Silent: now.Sub(b.silent), Last: b.last}
+	err := &OpenError{Node: b.node, Silent: now.Sub(b.silentSince), Last: b.last}
 	first := !b.refused
 	b.refused = true
 	b.mu.Unlock()
@@ -79,7 +79,7 @@ func (b *breaker) tryAnew(node *redis.Client, timeout time.Duration) error {
 	if err == nil || showsLife(err) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		b.failed, b.probing = time.Time{}, time.Time{}
+		b.pauseFrom, b.probing = time.Time{}, time.Time{}
 	}
 	return err
 }
@@ -108,14 +108,14 @@ type Round struct{ admitted []*breaker }
 // breakers holds the breaker of each node of a client.
 type breakers struct {
 	BreakerOptions
-	log  *throttle.Log
+	log  *rarelog.Log
 	only *breaker // of a client with one node
 
 	mu    sync.RWMutex
 	nodes map[string]*breaker // by address
 }
 
-func newBreakers(o BreakerOptions, rdb redis.UniversalClient, log *throttle.Log) *breakers {
+func newBreakers(o BreakerOptions, rdb redis.UniversalClient, log *rarelog.Log) *breakers {
 	b := &breakers{BreakerOptions: o, log: log, nodes: map[string]*breaker{}}
 	b.only = b.newBreaker(addrOf(rdb))
 	return b
@@ -136,7 +136,7 @@ func (c *Client) OpenBreakers() map[string]time.Duration {
 	for _, b := range append(slices.Collect(maps.Values(c.breakers.nodes)), c.breakers.only) {
 		b.mu.Lock()
 		if b.refused {
-			found[b.node] = time.Since(b.silent)
+			found[b.node] = time.Since(b.silentSince)
 		}
 		b.mu.Unlock()
 	}

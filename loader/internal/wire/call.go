@@ -139,18 +139,18 @@ func (c *Call) Admit(ctx context.Context, round *Round) error {
 	b, now := c.breaker, time.Now()
 	c.told, c.follows = false, round != nil && slices.Contains(round.admitted, b)
 	b.mu.Lock()
-	open := !c.follows && b.failures >= b.Failures && now.Sub(b.silent) >= c.Timeout
+	open := !c.follows && b.failures >= b.Failures && now.Sub(b.silentSince) >= c.Timeout
 	if open && !b.tried && node != nil {
 		b.tried = true
 		c.client.Start(func() error { return b.tryAnew(node, c.Timeout) })
 	}
-	if open && (!b.probing.IsZero() || now.Sub(b.failed) < b.Pause) {
+	if open && (!b.probing.IsZero() || now.Sub(b.pauseFrom) < b.Pause) {
 		c.told = true
 		return c.unanswered(b.refuse(now))
 	}
 	defer b.mu.Unlock()
 	if b.inFlight == 0 && b.failures == 0 {
-		b.silent = now
+		b.silentSince = now
 	}
 	b.inFlight++
 	if open {
@@ -171,15 +171,15 @@ func (c *Call) TellBreaker(outcome *error) {
 	c.told = true
 	b.mu.Lock()
 	b.inFlight--
-	closed, silent := false, now.Sub(b.silent)
+	closed, silent := false, now.Sub(b.silentSince)
 	switch {
 	case err == nil, showsLife(err):
 		closed = b.refused
-		b.failures, b.silent, b.last, b.refused, b.tried = 0, now, nil, false, false
+		b.failures, b.silentSince, b.last, b.refused, b.tried = 0, now, nil, false, false
 	case c.follows:
 	case err != ErrNoOutcome && !errors.Is(err, context.Canceled):
 		b.failures++
-		b.last, b.failed = err, cmp.Or(b.probing, now)
+		b.last, b.pauseFrom = err, cmp.Or(b.probing, now)
 		if e, ok := err.(*Error); ok {
 			b.last = e.Err
 		}
@@ -199,7 +199,7 @@ func (c *Call) HearLate() {
 	if b := c.breaker; b != nil {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		b.failed = time.Time{}
+		b.pauseFrom = time.Time{}
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/sluice-redis/sluice/internal/throttle"
+	"github.com/sluice-redis/sluice/internal/rarelog"
 )
 
 // Options are what a Client is made of.
@@ -16,7 +16,7 @@ type Options struct {
 	PreloadedOnly bool                  // load no scripts
 	Timeouts      []time.Duration       // of calls: the first is the default, and that of loading scripts
 	Breaker       *BreakerOptions       // nil: none
-	Log           *throttle.Log         // nil: nothing is logged
+	Log           *rarelog.Log          // nil: nothing is logged
 }
 
 // Client asks the servers of one client. New makes it. It is safe for concurrent use.

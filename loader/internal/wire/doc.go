@@ -14,7 +14,7 @@
 //
 // A [Call] is one [Question] with what its attempts have shown. Ask makes the attempts of one call. Callers that send
 // many calls at once make the same steps for each: Attempt, Judge, then AfterLoad and AfterPause of what the [Step]
-// asks for. The words of a command are made in one place, when an attempt is sent: [Client.Words].
+// asks for. The words of a command are made in one place, before an attempt is sent: [Client.Words].
 //
 // In reading order: call, breaker, step, error, load, command, task, client, node, deadline, failure, hint, preload,
 // once, panic.

@@ -121,9 +121,9 @@ func (c *Call) final(f Failure, err error) error {
 		return e
 	}
 	switch {
-	case c.source && f == refused:
+	case c.source && f == notAllowed:
 		return c.notLoaded(err)
-	case c.client.Functions && f == refused && code == "ERR":
+	case c.client.Functions && f == notAllowed && code == "ERR":
 		err = fmt.Errorf("%w: Functions needs Redis 7.0 or later: %w", errors.ErrUnsupported, err)
 		return c.noDecision(err)
 	}

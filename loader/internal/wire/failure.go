@@ -23,7 +23,7 @@ const (
 	notDecided                   // not decided in a command for many keys: see NotDecided
 	hashSlotMoves                // TRYAGAIN: the script did not run, a retry may help soon
 	notRun                       // another reply that proves that the script wrote nothing: a retry may help soon
-	refused                      // this user may not send the command, or the server does not know it
+	notAllowed                   // this user may not send the command, or the server does not know it
 	redirected                   // MOVED or ASK: go-redis follows by itself, and returns this error if that fails
 	finalReply                   // any other error reply: a retry would not change it
 )
@@ -46,14 +46,14 @@ func FailureOf(err error) Failure {
 	case "MOVED", "ASK":
 		return redirected
 	case "NOPERM":
-		return refused
+		return notAllowed
 	case "ERR":
 		text := strings.ToLower(err.Error())
 		if strings.HasPrefix(text, "err function not found") {
 			return scriptMissing
 		}
 		if strings.Contains(text, "unknown") || strings.Contains(text, "unsupported") {
-			return refused
+			return notAllowed
 		}
 	}
 	return finalReply
@@ -136,7 +136,7 @@ func MayHelp(err error) bool {
 func (f Failure) IsMissing() bool { return f == scriptMissing }
 
 // IsRefused reports whether this user may not send the command, or the server does not know it.
-func (f Failure) IsRefused() bool { return f == refused }
+func (f Failure) IsRefused() bool { return f == notAllowed }
 
 // NotDecided is the outcome of a command that was not decided as one of many, and can be asked again at once.
 type NotDecided struct {

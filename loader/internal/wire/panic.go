@@ -6,7 +6,7 @@ import (
 	"runtime"
 	"runtime/debug"
 
-	"github.com/sluice-redis/sluice/internal/throttle"
+	"github.com/sluice-redis/sluice/internal/rarelog"
 )
 
 // Raised is how the caller's code (a hook, an observer, a handler) ended in one of our goroutines without returning: by
@@ -44,7 +44,7 @@ func (r *Raised) Reraise() {
 
 // Log logs a panic that cannot be raised in the caller's goroutine, because the caller has left. If the handler panics
 // too, that panic is dropped.
-func (r *Raised) Log(log *throttle.Log) {
+func (r *Raised) Log(log *rarelog.Log) {
 	if r == nil || r.IsGoexit() {
 		return
 	}

@@ -16,7 +16,7 @@ const (
 	maxTryAgain  = 12                   // after TRYAGAIN: about one second in all
 	maxManyTries = 2                    // as part of a command for many keys
 	maxReloads   = 8                    // of a script that is flushed again and again
-	firstPause   = 8 * time.Millisecond // then 32, 128, and 128 again
+	firstPause   = 8 * time.Millisecond // then 32, 128, and 128 again; each is shortened at random, to half at least
 )
 
 // errHashSlotMoves is in the error of a call that got TRYAGAIN for too long.
@@ -140,7 +140,7 @@ func (c *Call) AfterLoad(ctx context.Context, step Step, err error) Step {
 	}
 	err = fmt.Errorf("loading the script: %w", err)
 	switch f := FailureOf(err); {
-	case f == refused:
+	case f == notAllowed:
 		return c.sendSource()
 	case ctx.Err() != nil, errors.Is(err, errAltered), f.isReply() && !f.provesNotRun():
 		return fail(c.unanswered(err))

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sluice-redis/sluice/internal/throttle"
+	"github.com/sluice-redis/sluice/internal/rarelog"
 )
 
 // task is a call that runs in one of our goroutines: of the client, or of anything else that may run the caller's code.
@@ -41,7 +41,7 @@ const (
 // tasks runs tasks, each in a new goroutine. No goroutine waits for a next task, so tests that look for leaked
 // goroutines, or run in a testing/synctest bubble, find none after the calls.
 type tasks struct {
-	log  *throttle.Log
+	log  *rarelog.Log
 	free sync.Pool // of tasks
 }
 

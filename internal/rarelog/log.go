@@ -1,5 +1,5 @@
-// Package throttle logs what may come with every request.
-package throttle
+// Package rarelog logs what may come with every request.
+package rarelog
 
 import (
 	"cmp"
