@@ -99,7 +99,7 @@ func TestLogOfLoading(t *testing.T) {
 
 // failing answers every decision with its error.
 func failing(err error) *redis.Client {
-	rdb := redis.NewClient(options("nowhere:0"))
+	rdb := down()
 	rdb.AddHook(answers("", func() error { return err }))
 	return rdb
 }
