@@ -180,7 +180,7 @@ func TestLogOfBreaker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		logger, lines := newLog()
 		var answer error = serverError("LOADING")
-		rdb := redis.NewClient(options("nowhere:0"))
+		rdb := down()
 		defer func() { _ = rdb.Close() }()
 		rdb.AddHook(answers("", func() error { return answer }))
 		limits := loader.New(rdb, loader.Breaker(2, time.Minute), loader.Logger(logger))
