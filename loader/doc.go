@@ -133,9 +133,9 @@
 // and [WithoutBreaker] change that.
 //
 // If no server listens on the address, a call takes its whole time to fail: the loader makes up to four attempts, and
-// go-redis dials five times in each, 100 ms apart. With DialerRetries: 1 in the client's options it takes 0.15 s. After PoolSize
-// failed dials go-redis dials an address only once a second. So with Sentinel, decisions may begin again up to a second
-// after a failover; in a cluster the new master has its own pool, and there is no such delay.
+// go-redis dials five times in each, 100 ms apart. With DialerRetries: 1 in the client's options it takes 0.15 s. After
+// PoolSize failed dials go-redis dials an address only once a second. So with Sentinel, decisions may begin again up to
+// a second after a failover; in a cluster the new master has its own pool, and there is no such delay.
 //
 // # What operators see
 //

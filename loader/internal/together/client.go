@@ -1,8 +1,8 @@
 // Package together sends questions of many callers in one round trip.
 //
 // Send sends a call directly while nothing else is on its way to the call's node. Otherwise the call becomes a member of
-// the node's queue: in a group of callers who ask for the same, perhaps alone, or by itself if it has an id. Pipelines take what is queued. A pipeline's
-// commands about many keys are packed into one.
+// the node's queue: in a group of callers who ask for the same, perhaps alone, or by itself if it has an id. Pipelines
+// take what is queued. A pipeline's commands about many keys are packed into one.
 //
 // In reading order: calls is for callers who have many calls themselves, client has Send; then queue, pipeline, member,
 // pack, many; group, round and answer are what a group does in one pipeline. One lock guards all their state.
