@@ -4,19 +4,15 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
-	"net/http"
-	"net/http/httptest"
 	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/sluice-redis/sluice"
-	"github.com/sluice-redis/sluice/httplimit"
 	"github.com/sluice-redis/sluice/loader"
 )
 
-// batchSize is the decisions of a batch or pipeline.
+// batchSize is the decisions of a batch, or of a pipeline of calls for many keys.
 const batchSize = 100
 
 // A caller is one way to decide from Go, by one call.
@@ -33,7 +29,7 @@ var (
 )
 
 // callers are the ways side by side: a new one of the loader is one more entry.
-func callers(rdb *redis.Client, pages *httptest.Server) []caller {
+func callers(rdb *redis.Client) []caller {
 	limits := loader.New(rdb, loader.WithoutSharing())
 	options := *rdb.Options()
 	options.ContextTimeoutEnabled = false
@@ -41,59 +37,18 @@ func callers(rdb *redis.Client, pages *httptest.Server) []caller {
 	gcra := limits.GCRA("e2e", e2eLimit)
 	shared := loader.New(rdb).GCRA("e2e", e2eLimit)
 	return []caller{
-		{"EVALSHA gcra, bare", 1, func(ctx context.Context, i int) error { return bareEvalsha(ctx, rdb, i) }},
-		{"INCR, bare", 1, func(ctx context.Context, i int) error { return bareIncr(ctx, rdb, i) }},
-		{"loader GCRA", 1, allowing(gcra)},
-		{"loader GCRA, no ContextTimeoutEnabled", 1, allowing(plain.GCRA("e2e", e2eLimit))},
-		{"loader ListLog", 1, allowing(limits.ListLog("e2e", loader.PerSecond(1000)))},
-		{"loader GCRA, shared round trips", 1, allowing(shared)},
+		{"EVALSHA gcra, bare", 1, bareEvalsha(rdb)},
+		{"INCR, bare", 1, bareIncr(rdb)},
+		{"loader GCRA", 1, asking(gcra, subjectOf)},
+		{"loader GCRA, no ContextTimeoutEnabled", 1, asking(plain.GCRA("e2e", e2eLimit), subjectOf)},
+		{"loader ListLog", 1, asking(limits.ListLog("e2e", loader.PerSecond(1000)), subjectOf)},
+		{"loader GCRA, shared round trips", 1, asking(shared, subjectOf)},
 		{"loader GCRA, batches of 100", batchSize, batching(limits, gcra)},
 		{"loader GCRA, one subject", 1, hot(gcra, e2eLimit)},
 		{"loader GCRA, one subject, shared round trips", 1, hot(shared, e2eLimit)},
 		{"loader GCRA, one subject, mostly denied", 1, hot(gcra, lowLimit)},
 		{"loader GCRA, one subject, mostly denied, shared round trips", 1, hot(shared, lowLimit)},
-		{"INCR, bare, pipelines of 100", batchSize, pipelined(rdb, bareIncr)},
-		{"EVALSHA gcra, bare, pipelines of 100", batchSize, pipelined(rdb, bareEvalsha)},
-		{"GET of a page over HTTP, no limit", 1, getting(pages, "/free")},
-		{"GET of a page over HTTP, httplimit with a ListLog", 1, getting(pages, "/limited")},
 	}
-}
-
-// newPages serves a page without a limit and behind httplimit.
-func newPages(rdb *redis.Client) *httptest.Server {
-	page := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello\n") })
-	log := loader.New(rdb).ListLog("http", loader.PerSecond(1000))
-	mux := http.NewServeMux()
-	mux.Handle("/free", page)
-	mux.Handle("/limited", httplimit.New(log, httplimit.KeyByHeader("X-Subject")).Handler(page))
-	return httptest.NewServer(mux)
-}
-
-// getting asks for a page.
-func getting(pages *httptest.Server, path string) func(context.Context, int) error {
-	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: slices.Max(goroutines)}}
-	return func(ctx context.Context, i int) error {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, pages.URL+path, nil)
-		if err != nil {
-			return err
-		}
-		request.Header.Set("X-Subject", subjectOf(i))
-		response, err := client.Do(request)
-		if err != nil {
-			return err
-		}
-		_, err = io.Copy(io.Discard, response.Body)
-		_ = response.Body.Close()
-		if err == nil && response.StatusCode != http.StatusOK {
-			err = fmt.Errorf("%s: %s", path, response.Status)
-		}
-		return err
-	}
-}
-
-// allowing asks a limiter for one permit of each subject in turn.
-func allowing(limiter loader.Limiter) func(context.Context, int) error {
-	return asking(limiter, subjectOf)
 }
 
 // hot asks for permits of one subject.
@@ -102,6 +57,7 @@ func hot(limiter loader.GCRA, limit loader.Limit) func(context.Context, int) err
 	return asking(limiter.With(limit), func(int) string { return subject })
 }
 
+// asking asks a limiter for one permit of a subject.
 func asking(limiter loader.Limiter, subject func(i int) string) func(context.Context, int) error {
 	return func(ctx context.Context, i int) error {
 		_, err := limiter.Allow(ctx, subject(i))
@@ -121,26 +77,15 @@ func batching(limits *loader.Loader, gcra loader.GCRA) func(context.Context, int
 	}
 }
 
-func bareEvalsha(ctx context.Context, c redis.Cmdable, i int) error {
-	return c.EvalSha(ctx, sluice.GCRAV1().SHA1, []string{"bare:{" + subjectOf(i) + "}"},
-		e2eLimit.Permits, e2eLimit.Window.Microseconds(), e2eLimit.Permits, int64(1), int64(0)).Err()
-}
-
-func bareIncr(ctx context.Context, c redis.Cmdable, i int) error {
-	return c.Incr(ctx, "bare:{"+subjectOf(i)+"}n").Err()
-}
-
-// pipelined sends many commands in one pipeline.
-func pipelined(rdb *redis.Client, send func(ctx context.Context, c redis.Cmdable, i int) error) func(
-	context.Context, int) error {
+func bareEvalsha(rdb *redis.Client) func(context.Context, int) error {
 	return func(ctx context.Context, i int) error {
-		p := rdb.Pipeline()
-		for k := range batchSize {
-			_ = send(ctx, p, i+k) // Exec has the errors
-		}
-		_, err := p.Exec(ctx)
-		return err
+		return rdb.EvalSha(ctx, sluice.GCRAV1().SHA1, []string{"bare:{" + subjectOf(i) + "}"},
+			e2eLimit.Permits, e2eLimit.Window.Microseconds(), e2eLimit.Permits, int64(1), int64(0)).Err()
 	}
+}
+
+func bareIncr(rdb *redis.Client) func(context.Context, int) error {
+	return func(ctx context.Context, i int) error { return rdb.Incr(ctx, "bare:{"+subjectOf(i)+"}n").Err() }
 }
 
 // goroutines are how many call at a time.
@@ -154,10 +99,8 @@ type calling struct {
 
 // endToEnd measures every caller at every number of goroutines.
 func (b *bench) endToEnd(ctx context.Context) ([]*Row, error) {
-	pages := newPages(b.server.Client)
-	defer pages.Close()
 	var list []calling
-	for _, c := range callers(b.server.Client, pages) {
+	for _, c := range callers(b.server.Client) {
 		for _, n := range goroutines {
 			list = append(list, calling{&Row{Name: c.way, Size: int64(n)},
 				load{goroutines: n, batch: c.batch, span: b.loadSpan, call: c.call}})

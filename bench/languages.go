@@ -16,7 +16,6 @@ type foreign struct {
 	script   func(limit, us int64) []string // ours: what the driver needs to call it
 
 	readsFirst bool // a decision reads the state, then writes it: the second reply says whether it was charged
-	standIn    bool // the driver connects it by another client than its own
 }
 
 // A redisClient is what connects a limiter: its name, and the package that it is in.
@@ -46,8 +45,6 @@ func foreigners() []foreign {
 		{language: "Node", name: "slice_ring", client: nodeRedis, promise: slicewise, script: sliceRingCall},
 		{language: "Node", name: "rate-limiter-flexible", module: "rate-limiter-flexible", client: ioredis,
 			promise: fixedWindow},
-		{language: "Node", name: "@upstash/ratelimit", module: "@upstash/ratelimit", client: nodeRedis,
-			promise: estimate, standIn: true},
 	}
 }
 
@@ -156,7 +153,7 @@ func (b *bench) languages(ctx context.Context) ([]*Row, error) {
 	var rows []*Row
 	for _, r := range runs {
 		b.progress("%s", r.subject("memory, a lost reply, audit"))
-		if r.row.Bytes, err = r.memory(ctx, b.server); err == nil && !r.standIn {
+		if r.row.Bytes, err = r.memory(ctx, b.server); err == nil {
 			r.row.Lost, err = r.loseReply(ctx, b.server)
 		}
 		for _, ahead := range []time.Duration{0, foreignAhead} {

@@ -139,8 +139,8 @@ func (g Group) At(outcome string, sizes ...int64) string {
 	return strings.Join(cells, " | ")
 }
 
-// longest is the worst call of each script, at the largest size that was measured for it.
-func (r *Results) longest() []*Row {
+// Worst are the slowest calls of each script, at the largest size that was measured for it.
+func (r *Results) Worst() []*Row {
 	var list []*Row
 	for _, row := range r.rows("worst", "rings") {
 		i := slices.IndexFunc(list, func(l *Row) bool { return l.Name == row.Name })
@@ -153,23 +153,6 @@ func (r *Results) longest() []*Row {
 		}
 	}
 	return list
-}
-
-// Worst is a script's slowest call, for the table of the server's time.
-func (r *Results) Worst(name string) string {
-	for _, row := range r.longest() {
-		if row.Name == name {
-			return duration(row.Figures["us"].Median) + " at " + count(row.Size)
-		}
-	}
-	return ""
-}
-
-// Bounds are the slowest calls that the table leaves out.
-func (r *Results) Bounds() []*Row {
-	return slices.DeleteFunc(r.longest(), func(w *Row) bool {
-		return slices.ContainsFunc(r.rows("server"), func(row *Row) bool { return row.Name == w.Name })
-	})
 }
 
 // Label is the name and the version.

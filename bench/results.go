@@ -62,14 +62,9 @@ func (r *Row) against(base *Row, figure, ratio string) {
 }
 
 func newResults() *Results {
-	r := &Results{map[string]string{}, map[string]*Section{}}
+	r := &Results{map[string]string{floor().name: floor().sha1}, map[string]*Section{}}
 	for _, script := range sluice.All() {
 		r.Scripts[script.Name] = script.SHA1
-	}
-	for _, s := range append(scripts(), floor()) {
-		if !s.ours {
-			r.Scripts[s.name] = s.sha1
-		}
 	}
 	return r
 }

@@ -31,7 +31,7 @@ func cells(s subject, most int64) []*cell {
 	var list []*cell
 	add := func(outcome string, lives ...int64) {
 		for _, live := range lives {
-			if live <= min(s.most, most) && (s.ours || live == 100 || live == 1e4) {
+			if live <= min(s.most, most) {
 				list = append(list, &cell{Row: &Row{Name: s.name, Case: outcome, Size: live}, subject: s})
 			}
 		}
@@ -104,7 +104,7 @@ func (c *cell) templateKey(calls int) string {
 
 // templateLimit is the limit that the template is filled under: any where copies get their own.
 func (c *cell) templateLimit(calls int) int64 {
-	if c.subject.stored && c.subject.ours { // S4 stores what is left of the limit, too
+	if c.subject.stored {
 		return c.subject.most
 	}
 	return c.ask(calls).limit

@@ -17,6 +17,8 @@ import (
 	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/sluice-redis/sluice/internal/localredis"
 )
 
 // The rate limit services that are compared.
@@ -70,11 +72,11 @@ func (b *bench) startServices(ctx context.Context, folder string) ([]*service, e
 }
 
 func (b *bench) startService(ctx context.Context, s *service, folder, file string) error {
-	port, err := freePort()
+	addr, err := localredis.FreeAddr()
 	if err != nil {
 		return err
 	}
-	build, run := b.commands(s.name, folder, file, port)
+	build, run := b.commands(s.name, folder, file, addr)
 	b.progress("%s", strings.Join(build.Args, " "))
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w\n%s", build, err, out)
@@ -83,17 +85,18 @@ func (b *bench) startService(ctx context.Context, s *service, folder, file strin
 		return err
 	}
 	s.process = run
-	return s.await(ctx, "127.0.0.1:"+port)
+	return s.await(ctx, addr)
 }
 
 // commands build a service and run it. Ours ends no call early, as theirs does not.
-func (b *bench) commands(name, folder, file, port string) (build, run *exec.Cmd) {
+func (b *bench) commands(name, folder, file, addr string) (build, run *exec.Cmd) {
 	redis := b.server.process.Addr
 	if name == sluiced {
 		return exec.Command("go", "build", "-o", folder, "../cmd/sluiced"),
 			exec.Command(filepath.Join(folder, "sluiced"), "serve", "--redis", "redis://"+redis, "--timeout", "10s",
-				"--grpc", "127.0.0.1:"+port, "--http", "", "--admin", "", file)
+				"--grpc", addr, "--http", "", "--admin", "", file)
 	}
+	_, port, _ := net.SplitHostPort(addr)
 	build, run = exec.Command("go", "install", theirPackage), exec.Command(filepath.Join(folder, "service_cmd"))
 	build.Env = append(os.Environ(), "GOBIN="+folder, "GOWORK=off")
 	run.Env = append(os.Environ(), "REDIS_SOCKET_TYPE=tcp", "REDIS_URL="+redis, "BACKEND_TYPE=redis", "USE_STATSD=false",
@@ -160,14 +163,4 @@ func (s *service) cpu() (float64, error) {
 	user, err1 := strconv.ParseFloat(fields[11], 64)
 	system, err2 := strconv.ParseFloat(fields[12], 64)
 	return (user + system) * 1e4, errors.Join(err1, err2)
-}
-
-func freePort() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = l.Close() }()
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	return port, err
 }

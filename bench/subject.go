@@ -17,12 +17,6 @@ import (
 //go:embed floor.lua
 var floorSource string
 
-// A script that is in use, in our own wording: where the original reads the client's clock, this one reads the
-// server's.
-//
-//go:embed ways/s4_counter.lua
-var counterSource string
-
 //go:embed filler.lua
 var fillerSource string
 
@@ -44,14 +38,13 @@ type subject struct {
 	args   func(ask) []any
 	says   func(reply any) bool // whether a reply is a grant
 
-	most    int64    // the largest limit
-	atOnce  int64    // the most permits of one call
-	looks   bool     // 0 permits look
-	always  bool     // it never denies
-	slices  int64    // of a ring
-	stored  bool     // the first key holds the limit that is in force
-	single  *subject // of many keys: what fills each of them
-	ours    bool
+	most    int64         // the largest limit
+	atOnce  int64         // the most permits of one call
+	looks   bool          // 0 permits look
+	always  bool          // it never denies
+	slices  int64         // of a ring
+	stored  bool          // the first key holds the limit that is in force
+	single  *subject      // of many keys: what fills each of them
 	longest time.Duration // the window to measure with: nothing is to leave it during a run
 }
 
@@ -71,8 +64,7 @@ const day = 24 * time.Hour
 // ringSlice is the slice of a ring: a run seldom lies across its end, when permits would leave.
 const ringSlice = 12 * time.Hour
 
-// scripts are those of the bundle, with a ring of the size that the loader gives a window and larger ones, and S4: a
-// way that is in use.
+// scripts are those of the bundle, with a ring of the size that the loader gives a window and larger ones.
 func scripts() []subject {
 	return []subject{
 		newOurs(sluice.GCRAV1(), subject{
@@ -94,12 +86,6 @@ func scripts() []subject {
 			kind: grants, keys: []string{"", ":all", ":by:x"}, stored: true, most: 1e6, atOnce: 1e6, longest: day,
 			args: func(a ask) []any { return []any{a.limit, a.window.Microseconds(), 0, a.permits, 0} },
 		}),
-		{
-			name: "S4 counter", sha1: sha1Hex(counterSource), source: counterSource, kind: grants,
-			keys: []string{"", ":left", ":permits"}, stored: true, most: 1e6, atOnce: 1, longest: day,
-			args: func(a ask) []any { return []any{a.limit, a.window.Microseconds(), a.id, a.permits} },
-			says: func(reply any) bool { return reply == nil },
-		},
 	}
 }
 
@@ -174,7 +160,7 @@ func ringOf(script sluice.Script, slices int64, args func(ask) []any) subject {
 }
 
 func newOurs(script sluice.Script, s subject) subject {
-	s.name, s.sha1, s.source, s.ours, s.looks = script.Name, script.SHA1, script.Source, true, true
+	s.name, s.sha1, s.source, s.looks = script.Name, script.SHA1, script.Source, true
 	if s.keys == nil {
 		s.keys = []string{""}
 	}

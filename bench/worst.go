@@ -52,6 +52,9 @@ func (a *aged) window(expired string) time.Duration {
 func (b *bench) worsts(ctx context.Context) ([]*Row, error) {
 	var rows []*Row
 	for _, s := range append(scripts(), listLogMany()) {
+		if s.kind == rings {
+			continue // worstRings has them
+		}
 		b.progress("%s, %d entries", s.name, b.size(s))
 		of, err := b.worstOf(ctx, s, b.size(s))
 		if err != nil {
@@ -71,11 +74,8 @@ func (b *bench) worsts(ctx context.Context) ([]*Row, error) {
 
 // size is the largest that the header's ranges allow, up to mostLive.
 func (b *bench) size(s subject) int64 {
-	switch s.kind {
-	case buckets:
+	if s.kind == buckets {
 		return 1e6
-	case rings:
-		return s.slices
 	}
 	return min(s.most, b.mostLive)
 }
@@ -92,16 +92,8 @@ func (b *bench) worstOf(ctx context.Context, s subject, entries int64) ([]*Row, 
 	var rows []*Row
 	states := []string{expiredNone, expiredHalf, expiredButOne, expiredAll}
 	calls := []string{onePermit, mostPermits, aLook}
-	if s.always {
-		calls = calls[:2]
-	}
-	switch {
-	case s.kind == rings:
-		states = []string{expiredNone, expiredAll} // a search through the ring, and a gap as long as it is
-	case s.kind == buckets:
+	if s.kind == buckets {
 		states = states[:1] // nothing in it expires
-	case !s.ours:
-		states, calls = states[2:], calls[:1]
 	}
 	for _, expired := range states {
 		for _, call := range calls {
@@ -134,17 +126,11 @@ func (b *bench) age(ctx context.Context, s subject, entries int64) (*aged, error
 	a := &aged{subject: s, entries: entries, from: now.Add(-20 * time.Minute), to: now.Add(-10 * time.Minute), last: now}
 	ask := ask{limit: s.most, window: s.longest, permits: 1}
 	fill := func(h history) error { return s.fill(ctx, b.server, a.template(), ask, h) }
-	switch s.kind {
-	case rings: // one permit a window ago
-		ago := s.longest * time.Duration(entries-2) / time.Duration(entries)
-		return a, fill(history{calls: 1, from: now.Add(-ago), step: time.Second})
-	case buckets:
+	step := a.to.Sub(a.from) / time.Duration(entries)
+	if s.kind == buckets {
 		ask.limit, ask.permits = entries, entries
-	default:
-		h := history{calls: entries - 1, from: a.from, step: a.to.Sub(a.from) / time.Duration(entries)}
-		if err := fill(h); err != nil {
-			return a, err
-		}
+	} else if err := fill(history{calls: entries - 1, from: a.from, step: step}); err != nil {
+		return a, err
 	}
 	return a, fill(history{calls: 1, from: now, step: time.Second})
 }
@@ -167,12 +153,6 @@ func (b *bench) oneCall(ctx context.Context, a *aged, expired, call string) (flo
 	s := a.subject
 	b.asked++
 	ask := ask{limit: a.entries, window: a.window(expired), permits: 1, id: fmt.Sprintf("%016d", b.asked)}
-	if s.kind == rings {
-		ask.limit, ask.window = s.most, s.longest
-		if expired == expiredNone {
-			ask.limit = 1
-		}
-	}
 	switch call {
 	case aLook:
 		ask.permits = 0
@@ -180,14 +160,14 @@ func (b *bench) oneCall(ctx context.Context, a *aged, expired, call string) (flo
 		ask.permits = min(s.atOnce, max(ask.limit-1, 1)) // one may be live
 	}
 	key := a.template() + ":one"
-	want := 0 < ask.permits && (s.always || ask.permits <= a.free(expired))
+	want := 0 < ask.permits && ask.permits <= a.free(expired)
 	reply, usec, err := b.server.single(ctx, s.source, func(p redis.Pipeliner) {
 		if !a.copied {
 			s.copied(ctx, p, a.template(), key)
 		}
 		s.configured(ctx, p, key, ask)
 	}, s.command(key, ask)...)
-	a.copied = s.ours && !want
+	a.copied = !want
 	if got := s.says(reply); err == nil && got != want {
 		err = fmt.Errorf("granted %t, want %t: %v", got, want, reply)
 	}

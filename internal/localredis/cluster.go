@@ -79,7 +79,7 @@ func join(nodes []*redis.Client, masters int) error {
 
 // StartClusterNode starts a node that is a cluster on its own, without slots.
 func StartClusterNode(binary, dir string, extraArgs ...string) (*Server, error) {
-	bus, err := freeAddr()
+	bus, err := FreeAddr()
 	if err != nil {
 		return nil, err
 	}

@@ -59,7 +59,7 @@ func Programs() ([]string, error) {
 func Start(binary, dir string, environment []string, extraArgs ...string) (s *Server, err error) {
 	for range attempts {
 		s = &Server{Binary: binary, Dir: dir, environment: environment, extraArgs: extraArgs}
-		if s.Addr, err = freeAddr(); err != nil {
+		if s.Addr, err = FreeAddr(); err != nil {
 			return nil, err
 		}
 		if err = s.run(); err == nil {
@@ -161,7 +161,8 @@ func (s *Server) Answers() bool {
 	return err == nil && !bytes.HasPrefix(reply[:n], []byte("-LOADING"))
 }
 
-func freeAddr() (string, error) {
+// FreeAddr is an address of this machine at which nobody listens.
+func FreeAddr() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", err

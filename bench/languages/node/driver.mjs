@@ -1,15 +1,12 @@
 // Asks one limiter, as bench/drivers.go says.
-import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
-import { Ratelimit } from '@upstash/ratelimit';
 import { Redis } from 'ioredis';
 import { RateLimiterRedis } from 'rate-limiter-flexible';
 import { createClient } from 'redis';
 
 const [name, host, port, permits, seconds, clientName, ...rest] = process.argv.slice(2);
 const isIORedis = clientName === 'ioredis';
-const sha1 = (text) => createHash('sha1').update(text).digest('hex');
 
 async function connect(options) {
   if (!isIORedis) return createClient({ url: `redis://${host}:${port}` }).on('error', () => {}).connect();
@@ -27,24 +24,6 @@ async function flexible() {
     return false;
   };
   return (subject) => limiter.consume(subject).then(() => true, denied);
-}
-
-// Stands in for the library's REST client. The first line of its scripts names a flag that only their service knows, so
-// it is left out, and a script is called by the SHA1 of the rest.
-async function upstash() {
-  const client = await connect();
-  const known = new Map();
-  const evalsha = (hash, keys, args) => {
-    if (!known.has(hash)) throw new Error('NOSCRIPT');
-    return client.evalSha(known.get(hash), { keys, arguments: args.map(String) });
-  };
-  const load = async (script, keys, args) => {
-    known.set(sha1(script), await client.scriptLoad(script.slice(script.indexOf('\n'))));
-    return evalsha(sha1(script), keys, args);
-  };
-  const limiter = Ratelimit.slidingWindow(Number(permits), `${seconds} s`);
-  const ratelimit = new Ratelimit({ redis: { evalsha, eval: load }, limiter });
-  return async (subject) => (await ratelimit.limit(subject)).success;
 }
 
 /** Our package. */
@@ -65,7 +44,7 @@ async function bare(script, suffix, ...args) {
   return async (subject) => (await client.evalSha(sha, { keys: [key(subject)], arguments: args }))[0] === 1;
 }
 
-const limiters = { sluice, 'rate-limiter-flexible': flexible, '@upstash/ratelimit': upstash };
+const limiters = { sluice, 'rate-limiter-flexible': flexible };
 const take = await (limiters[name] ?? bare)(...rest);
 
 async function load(callers, ms) {
