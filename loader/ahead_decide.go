@@ -24,7 +24,7 @@ func (a *Ahead) answer(ctx context.Context, subject string, q question, observed
 	case a.most == 0: // the zero Ahead
 		return a.ask(ctx, subject, q, observed, nil)
 	case q.permits < 1:
-		return Decision{}, errNoPermits(a.Name(), "", q.permits)
+		return Decision{}, errNoPermits(a.ring.limiterName(), "", q.permits)
 	case ctx.Err() != nil:
 		return Decision{}, failed(wire.NameOf(&sliceRingV1), ctx.Err())
 	}

@@ -136,7 +136,7 @@ var budget = algorithm{
 	name: "Budget", amount: "estimate",
 	script: &budgetV1, code: codeSliceRing, maxWindow: maxWindowSlices * maxSlice, hasIDs: true, capacity: smallestLimit,
 	setArgs: setBudgetArgs, checkID: checkBudgetID, maxPermits: maxArgument(&budgetV1, "permits"),
-	detail: sliceRingDetail, keys: ringKeys,
+	detail: sliceRingDetail, keys: ringKeys, unused: []string{"MaxWait", "RememberDenials"},
 }
 
 func setBudgetArgs(c core, call *wire.Call, q question) {

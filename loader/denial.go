@@ -25,7 +25,6 @@ import (
 func RememberDenials(n int) LimiterOption {
 	return func(s *settings) {
 		s.once("RememberDenials")
-		s.refuseOption("RememberDenials", s.algorithm == &budget || s.algorithm == &concurrency)
 		if n < 1 {
 			s.setErr(s.errArgument("RememberDenials", n, "1 or more"))
 			return

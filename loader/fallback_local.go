@@ -32,7 +32,6 @@ const maxLocalSubjects = 10000
 // bucket is then full again.
 func FailLocal(share float64) LimiterOption {
 	return func(s *settings) {
-		s.refuseOption("FailLocal", s.algorithm == &concurrency || s.algorithm == &quota) // it limits a rate
 		if !(share > 0 && share <= 1) {
 			s.setErr(s.errArgument("FailLocal", share, "a share above 0 and up to 1"))
 			return

@@ -61,7 +61,8 @@ var quota = algorithm{
 	name:   "Quota",
 	script: &quotaV1, code: codeQuota, capacity: limitCapacity, setArgs: setQuotaArgs, permitsAt: 1, moreFields: 3,
 	maxPermits: maxArgument(&quotaV1, "permits"), detail: quotaDetail, keys: onlyKey, makeReturn: quotaReturn,
-	over: func(c core, reply []int64) int64 { return reply[minReplyFields+2] - c.limit.Permits },
+	over:   func(c core, reply []int64) int64 { return reply[minReplyFields+2] - c.limit.Permits },
+	unused: []string{"FailLocal"}, // it limits a rate
 }
 
 func setQuotaArgs(c core, call *wire.Call, q question) {

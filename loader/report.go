@@ -15,17 +15,3 @@ func (c core) report(ctx context.Context, subject string, n int64) (Decision, er
 	made.observation = c.watch(subject, q)
 	return made.do(ctx)
 }
-
-// judgeReport completes the decision of a question that charges permits in any case.
-func (r *request) judgeReport() {
-	over := max(r.limiter.algorithm.over(r.limiter, r.answer.Reply), 0)
-	if r.question.reported > 0 {
-		r.observation.setOver(over)
-	}
-	if r.question.method == report {
-		r.decision.Granted = over == 0
-		if r.decision.Granted {
-			r.decision.Wait = 0 // of a look
-		}
-	}
-}

@@ -37,24 +37,6 @@ type request struct {
 	err      error
 }
 
-// question is what is asked of a limiter.
-type question struct {
-	method   string        // for errors and observers: that of the call, without the N
-	permits  int64         // 0: Peek, Report
-	reported int64         // charged in any case, by a SliceRing or a Quota
-	maxWait  time.Duration // how far ahead the permits may be booked
-	id       string
-}
-
-// Methods: the one that asks for no permits, the one that books, the one that returns permits, and the one that charges
-// permits in any case.
-const (
-	peek     = "Peek"
-	reserve  = "Reserve"
-	giveBack = "GiveBack"
-	report   = "Report"
-)
-
 // decide asks for one decision.
 func (c core) decide(ctx context.Context, subject string, q question) (Decision, error) {
 	r := c.request(subject, q)
@@ -246,5 +228,19 @@ func basicDecision(reply []int64) Decision {
 		Wait:       time.Duration(reply[2]) * time.Microsecond,
 		ResetAfter: time.Duration(reply[3]) * time.Microsecond,
 		Now:        time.UnixMicro(reply[4]),
+	}
+}
+
+// judgeReport completes the decision of a question that charges permits in any case.
+func (r *request) judgeReport() {
+	over := max(r.limiter.algorithm.over(r.limiter, r.answer.Reply), 0)
+	if r.question.reported > 0 {
+		r.observation.setOver(over)
+	}
+	if r.question.method == report {
+		r.decision.Granted = over == 0
+		if r.decision.Granted {
+			r.decision.Wait = 0 // of a look
+		}
 	}
 }

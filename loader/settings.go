@@ -18,7 +18,6 @@ type LimiterOption func(*settings)
 func MaxWait(d time.Duration) LimiterOption {
 	return func(s *settings) {
 		s.once("MaxWait")
-		s.refuseOption("MaxWait", s.algorithm == &budget)
 		s.maxWait = d
 		if d < 0 || d%time.Microsecond != 0 {
 			s.setErr(s.errArgument("MaxWait", d, "whole microseconds, 0 or more"))
@@ -58,27 +57,23 @@ func (s *settings) requireAlgorithm(option string, k *algorithm) {
 	}
 }
 
-// refuseOption sets an error if an option is set that nothing would use.
-func (s *settings) refuseOption(option string, isSet bool) {
-	if isSet {
-		s.setErr(&ArgumentError{
-			Limiter: s.name, Argument: option, Want: "no " + option,
-			text: fmt.Sprintf("%s is not an option of %s", option, s.algorithm.name),
-		})
-	}
-}
-
 // errArgument is the error of a wrong name, limit or option.
 func (s *settings) errArgument(argument string, value any, want string) error {
 	return &ArgumentError{Limiter: s.name, Argument: argument, Value: fmt.Sprint(value), Want: want}
 }
 
-// once sets an error if the option was given before: only one of them could hold.
+// once sets an error if the option was given before, because only one of them could hold, or if nothing would use it.
 func (s *settings) once(option string) {
 	if slices.Contains(s.given, option) {
 		s.setErr(s.errArgument(option, "twice", "each option once"))
 	}
 	s.given = append(s.given, option)
+	if slices.Contains(s.algorithm.unused, option) {
+		s.setErr(&ArgumentError{
+			Limiter: s.name, Argument: option, Want: "no " + option,
+			text: fmt.Sprintf("%s is not an option of %s", option, s.algorithm.name),
+		})
+	}
 }
 
 // setFallback sets the fallback. Two of them are an error.

@@ -4,13 +4,12 @@
 // the node's queue: in a group of callers who ask for the same, perhaps alone, or by itself if it has an id. Pipelines
 // take what is queued. A pipeline's commands about many keys are packed into one.
 //
-// In reading order: calls is for callers who have many calls themselves, client has Send; then queue, pipeline, member,
-// pack, many; group, round and answer are what a group does in one pipeline. One lock guards all their state.
+// In reading order: calls is for callers who have many calls themselves, client has Send; then state, what one lock
+// guards; queue, pipeline, member, pack, many; group, round and answer are what a group does in one pipeline.
 package together
 
 import (
 	"context"
-	"sync"
 	"sync/atomic"
 
 	"github.com/redis/go-redis/v9"
@@ -22,17 +21,6 @@ type Client struct {
 	*wire.Client
 	share  *sharing // nil: each call goes by itself
 	paused atomic.Int64
-}
-
-// sharing is the Sender of calls that share round trips: it collects the commands of concurrent callers. It is used in
-// place of go-redis's AutoPipeline, which is experimental, does not work with a Ring, keeps callers whose context has
-// ended, and shares its goroutines and settings with all other users of the client.
-type sharing struct {
-	client *Client
-
-	mu     sync.Mutex
-	queues map[*redis.Client]*nodeQueue // those in use
-	groups map[groupKey]*group          // those with a member
 }
 
 // New returns a Client. With share, callers share round trips.

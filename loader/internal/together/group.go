@@ -2,58 +2,10 @@ package together
 
 import (
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/sluice-redis/sluice/loader/internal/wire"
 )
-
-// groupKey is what all callers in a group ask for.
-type groupKey struct {
-	key     string
-	permits int64
-}
-
-// group is the callers who ask for the same number of permits of the same subject, under the same limit. While commands
-// of a group are in flight, new callers wait; then one command asks for the permits of many. Each caller gets the
-// answer that a single call would have got at that time.
-//
-// How many callers Redis can grant permits to is not known in advance, so a group keeps two numbers. room is the number
-// of callers for whom permits remained after the last reply. More permits may have become free since; reach is the
-// number of callers beyond room that are tried in the next pipeline: see sizes and learn.
-type group struct {
-	groupKey
-	question   *wire.Question // of each of them
-	maxCallers int64          // for how many callers one command may ask
-
-	waiting   []*member // in order of arrival
-	abandoned int       // members of waiting whose callers have left
-	queued    bool
-	inFlight  bool
-	room      int64
-	reach     int64
-}
-
-// groupBatch is a group's part of one pipeline.
-type groupBatch struct {
-	*group
-	members  []*member       // all who waited
-	commands []*groupCommand // for the first of them
-}
-
-// groupCommand is one command of a batch. It asks for the permits of those of its members who still wait when it is
-// written.
-type groupCommand struct {
-	*wire.Command
-	batch   *groupBatch
-	members []*member
-
-	claimOnce sync.Once
-	written   bool
-	asked     int64 // for how many members it asked
-
-	err error // set when the pipeline has ended
-}
 
 // groupOf returns the group that a call joins, nil if its command cannot be shared: it may book, it has an id, or
 // it asks under another limit than the group.

@@ -7,23 +7,6 @@ import (
 	"github.com/sluice-redis/sluice/loader/internal/wire"
 )
 
-// member is one caller's command, in a pipeline by itself or in a group.
-type member struct {
-	cmd       *wire.Command
-	ctx       context.Context
-	queue     *nodeQueue // of its node
-	group     *group     // nil: its command is not shared
-	pipeline  *pipeline  // nil: not in flight
-	abandoned bool       // its caller has left
-
-	done      chan struct{} // closed when the fields below are set
-	completed bool
-	err       error
-	raised    *wire.Raised
-
-	shared *wire.Answer // the reply to a command that asked for other callers too
-}
-
 // complete sets the outcome and wakes the caller.
 func (m *member) complete(err error, raised *wire.Raised) {
 	if !m.completed {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"runtime"
 	"slices"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/sluice-redis/sluice/loader/internal/wire"
@@ -15,24 +14,6 @@ const (
 	maxPipelines    = 2   // in flight to one node: while one is being answered the next is being written
 	maxPipelineSize = 256 // commands
 )
-
-// pipeline is one round trip to a node.
-type pipeline struct {
-	cmds    []redis.Cmder
-	singles []*member
-	batches []*groupBatch
-
-	ctx      context.Context // ends at the deadline, and when all callers have left
-	cancel   context.CancelFunc
-	deadline time.Time // the latest of the callers'
-	callers  int       // who still wait
-	last     *member   // any of them
-	ended    bool      // its callers have their outcomes, or have left
-
-	returned chan struct{} // closed when go-redis has returned and all members have what was answered
-	err      error
-	raised   *wire.Raised
-}
 
 // startNext starts a goroutine that sends what is queued, unless maxPipelines are in flight.
 func (s *sharing) startNext(q *nodeQueue) {

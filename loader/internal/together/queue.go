@@ -2,21 +2,6 @@ package together
 
 import "github.com/redis/go-redis/v9"
 
-// nodeQueue is the queue of one node. A node that does not answer does not delay the others.
-type nodeQueue struct {
-	node      *redis.Client
-	inFlight  int      // pipelines and direct calls, or goroutines about to make a pipeline
-	items     []queued // for the next pipeline
-	abandoned int      // items whose callers have left
-	starting  bool     // a goroutine has been started that will make the next pipeline
-}
-
-// queued is one member, or a group in place of all its waiting members.
-type queued struct {
-	single *member
-	group  *group
-}
-
 // queueOf returns the queue of a node.
 func (s *sharing) queueOf(node *redis.Client) *nodeQueue {
 	if q := s.queues[node]; q != nil {

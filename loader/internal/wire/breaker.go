@@ -5,8 +5,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -66,6 +64,18 @@ func (b *breaker) refuse(now time.Time) *OpenError {
 	return err
 }
 
+// hearLate notes that the node has answered a call after its caller had left. That closes no breaker, because a server
+// that answers nobody in time is of no use; but the next call is sent at once. So a process that had no time to read its
+// replies finds out as soon as it has, and so does the first caller after a pause of the server. A nil breaker ignores it.
+func (b *breaker) hearLate() {
+	if b == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.pauseFrom = time.Time{}
+}
+
 // tryAnew finds out whether a node that answers nobody is well and only its connections are not: a firewall may have
 // forgotten them. It closes those that are idle, each of which would cost one call its time, and sends a PING. If that
 // is answered in time, the next call is sent at once.
@@ -123,24 +133,6 @@ func newBreakers(o BreakerOptions, rdb redis.UniversalClient, log *rarelog.Log) 
 
 func (b *breakers) newBreaker(node string) *breaker {
 	return &breaker{BreakerOptions: b.BreakerOptions, node: node, log: b.log}
-}
-
-// OpenBreakers returns the nodes that calls were not sent to since they last answered, and for how long each is silent.
-func (c *Client) OpenBreakers() map[string]time.Duration {
-	found := map[string]time.Duration{}
-	if c.breakers == nil {
-		return found
-	}
-	c.breakers.mu.RLock()
-	defer c.breakers.mu.RUnlock()
-	for _, b := range append(slices.Collect(maps.Values(c.breakers.nodes)), c.breakers.only) {
-		b.mu.Lock()
-		if b.refused {
-			found[b.node] = time.Since(b.silentSince)
-		}
-		b.mu.Unlock()
-	}
-	return found
 }
 
 // breakerOf returns the breaker of a node; nil stands for what a client hides.

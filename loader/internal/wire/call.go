@@ -13,69 +13,18 @@ import (
 	"github.com/sluice-redis/sluice"
 )
 
-// Question is what one call asks of a script. Its parts stay apart until its command is written.
-type Question struct {
-	Script  *sluice.Script
-	Key     string   // the first one, which decides the node
-	Keys    []string // the others
-	Args    []any    // in the order of the script's header
-	Limiter string   // its name, for the log; "" if no limiter asks
-	ID      string   // by which the script knows a repeat; "": none
-	Looks   bool     // it changes nothing
-	Fields  int      // minimum number of integers in the reply
-	Timeout time.Duration
-
-	// Of a question that may be asked for several callers at once:
-	Permits   int64 // of one caller
-	PermitsAt int   // where they stand among Args
-	MaxGroup  int64 // for how many callers one command may ask; 0: it cannot be shared
+// NewCall makes the call of a question that has no arguments yet: append them to its Args.
+func (c *Client) NewCall(script *sluice.Script, key string, fields int) *Call {
+	call := &Call{client: c, Question: Question{Script: script, Key: key, Fields: fields, Timeout: c.Timeouts[0]}}
+	call.Args = call.args[:0]
+	return call
 }
-
-// AllKeys returns all keys of the question.
-func (q *Question) AllKeys() []string { return append([]string{q.Key}, q.Keys...) }
 
 // AllowGroup allows a question for this many permits, which stand at a place among its arguments, to share its command
 // with others who ask for as many, up to a capacity.
 func (q *Question) AllowGroup(permits int64, at int, capacity int64) {
 	q.Permits, q.PermitsAt = permits, at
 	q.MaxGroup = max(min(capacity, q.Script.Args[at].Max)/permits, 1)
-}
-
-// Answer is the reply of a script.
-type Answer struct {
-	Reply     []int64
-	Shared    bool  // the command asked for other callers too
-	Remaining int64 // then: the permits that remained after this caller's own
-}
-
-// Call is one question with all its attempts.
-type Call struct {
-	Question
-	Sent   int  // commands
-	Loaded bool // the server did not have the script, and it was sent
-
-	client     *Client
-	breaker    *breaker // of its node; nil: none
-	mayHaveRun error    // why the reply of an attempt is missing that may have run; nil: none may have
-	late       *Late    // the reply to the last attempt, if that was abandoned
-	cause      error    // of the last attempt that is repeated
-	retries    int      // without those for a missing script
-	reloads    int      // how often the script was missing
-	manyTries  int      // how often it was not decided in a command for many keys
-	single     bool     // not part of a command for many keys
-	source     bool     // send the source: EVAL
-	told       bool     // the breaker knows how the call has ended
-	follows    bool     // an earlier call of its round trip counts for the breaker
-
-	first Command // of the first attempt, so that most calls are one allocation
-	args  [8]any  // room for Args
-}
-
-// NewCall makes the call of a question that has no arguments yet: append them to its Args.
-func (c *Client) NewCall(script *sluice.Script, key string, fields int) *Call {
-	call := &Call{client: c, Question: Question{Script: script, Key: key, Fields: fields, Timeout: c.Timeouts[0]}}
-	call.Args = call.args[:0]
-	return call
 }
 
 // MayJoin reports whether the call may share its command with other callers.
@@ -189,17 +138,6 @@ func (c *Call) TellBreaker(outcome *error) {
 	if closed {
 		b.log.Log(context.Background(), slog.LevelInfo, "breaker closed", b.node, slog.String("node", b.node),
 			slog.Duration("silent", silent))
-	}
-}
-
-// HearLate notes that the server has answered the call after its caller had left. That closes no breaker, because a
-// server that answers nobody in time is of no use; but the next call is sent at once. So a process that had no time to
-// read its replies finds out as soon as it has, and so does the first caller after a pause of the server.
-func (c *Call) HearLate() {
-	if b := c.breaker; b != nil {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		b.pauseFrom = time.Time{}
 	}
 }
 

@@ -2,6 +2,8 @@ package wire
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -51,4 +53,22 @@ func (c *Client) Await(ctx context.Context, timeout time.Duration, do func(conte
 	ctx, cancel := c.WithTimeout(NotNil(ctx), timeout)
 	defer cancel()
 	return c.await(ctx, func() error { return do(ctx) })
+}
+
+// OpenBreakers returns the nodes that calls were not sent to since they last answered, and for how long each is silent.
+func (c *Client) OpenBreakers() map[string]time.Duration {
+	found := map[string]time.Duration{}
+	if c.breakers == nil {
+		return found
+	}
+	c.breakers.mu.RLock()
+	defer c.breakers.mu.RUnlock()
+	for _, b := range append(slices.Collect(maps.Values(c.breakers.nodes)), c.breakers.only) {
+		b.mu.Lock()
+		if b.refused {
+			found[b.node] = time.Since(b.silentSince)
+		}
+		b.mu.Unlock()
+	}
+	return found
 }

@@ -97,6 +97,8 @@ func (c *Command) compose(ctx context.Context, words []any) {
 // do sends the command: it is the task of a Send.
 func (c *Command) do() error { return c.Call.client.Redis.Process(c.ctx, c) }
 
+func (c *Command) hearLate() { c.Call.HearLate() }
+
 // IsShared reports whether the command asks for several callers.
 func (c *Command) IsShared() bool { return c.onWrite != nil }
 

@@ -16,6 +16,6 @@
 // many calls at once make the same steps for each: Attempt, Judge, then AfterLoad and AfterPause of what the [Step]
 // asks for. The words of a command are made in one place, before an attempt is sent: [Client.Words].
 //
-// In reading order: call, breaker, step, error, load, command, task, client, node, deadline, failure, hint, preload,
-// once, panic.
+// In reading order: question, call, breaker, step, error, load, command, task, client, node, deadline, failure, hint,
+// preload, once, panic.
 package wire

@@ -4,40 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"sync"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/sluice-redis/sluice"
 )
-
-// Target returns where a script that a step asks for is loaded: calls with the same one load it once.
-func (c *Call) Target(ctx context.Context, script *sluice.Script) LoadTarget {
-	node, _ := c.client.NodeOf(ctx, c.Key) // without one, loading says why
-	return LoadTarget{script, node, c.reloads > 1}
-}
-
-// Load loads a script on the key's node; the second time on every master, because the slot may be moving between two.
-func (c *Call) Load(ctx context.Context, script *sluice.Script) error {
-	err := c.client.load(ctx, script, c.Key, c.reloads > 1)
-	if err == nil && c.client.Log != nil {
-		name, node := NameOf(script), c.loadedOn(ctx)
-		c.client.Log.Log(ctx, slog.LevelInfo, "script loaded", name+" "+node, slog.String("script", name),
-			slog.String("sha1", script.SHA1), slog.String("node", node))
-	}
-	return err
-}
-
-// loadedOn names the node on which the call loaded its script.
-func (c *Call) loadedOn(ctx context.Context) string {
-	if _, ok := c.client.unwrapped.(clusterClient); ok && c.reloads > 1 {
-		return "every master"
-	}
-	if node, _ := c.client.NodeOf(ctx, c.Key); node != nil {
-		return node.Options().Addr
-	}
-	return addrOf(c.client.Redis)
-}
 
 // errAltered is the error of a script that was changed between this process and the server.
 var errAltered = errors.New("script was changed in transit")

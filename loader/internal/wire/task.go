@@ -25,11 +25,15 @@ type task struct {
 }
 
 // job is what a task does: a Command, or a function.
-type job interface{ do() error }
+type job interface {
+	do() error
+	hearLate() // do has succeeded, after the task was abandoned
+}
 
 type function func() error
 
 func (f function) do() error { return f() }
+func (f function) hearLate() {}
 
 // The states of a task.
 const (
@@ -75,8 +79,8 @@ func (ts *tasks) runTask(t *task) {
 		}
 		if !t.state.CompareAndSwap(running, ended) {
 			t.raised.Log(ts.log)
-			if cmd, ok := t.job.(*Command); ok && returned && t.err == nil {
-				cmd.Call.HearLate()
+			if returned && t.err == nil {
+				t.job.hearLate()
 			}
 		}
 		t.ended <- struct{}{}
