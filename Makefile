@@ -123,7 +123,7 @@ $(ENVOY):
 clients: clients-python clients-node clients-callers clients-bench ## what is for other languages: a row for each client
 
 clients-callers: server # the callers in docs/clients
-	cd internal/proof/callers && go test -v -count=1 -timeout 24m -parallel 3 $(UPDATE)
+	go test ./internal/proof/callers -v -count=1 -timeout 24m -parallel 3 -callers $(UPDATE)
 
 clients-bench: server # the limiters of other languages that bench measures
 	cd bench && go test -run '^TestServerLanguages$$' -v -count=1

@@ -2,13 +2,11 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/sluice-redis/sluice/cmd/sluice/internal/trycaller"
-	"github.com/sluice-redis/sluice/internal/localredis"
 )
 
 func parseTryCaller(args []string) (o trycaller.Options, err error) {
@@ -34,42 +32,26 @@ func parseTryCaller(args []string) (o trycaller.Options, err error) {
 	case o.Within <= 0:
 		err = usagef("--within: want more than 0")
 	}
-	if err == nil && o.Redis == "" {
-		var programs []string
-		if programs, err = localredis.Programs(); err == nil {
-			o.Binary = programs[0]
-		}
-	}
 	return o, err
 }
 
-// tryCaller prints a line for each thing that was tried, and what cures what failed.
+// tryCaller prints a row for each thing that was tried, or for each property that failed, with what cures it.
 func (a app) tryCaller(ctx context.Context, args []string) error {
 	o, err := parseTryCaller(args)
 	if err != nil {
 		return err
 	}
 	o.Stderr = a.stderr
-	out := newScreen(a.stdout)
-	var failed []trycaller.Row
-	err = trycaller.Run(ctx, o, func(rows ...trycaller.Row) {
-		verdict, seen := out.paint(green, "ok  "), ""
-		for _, row := range rows {
-			if row.Cure != "" {
-				verdict = out.paint(red, "FAIL")
-				failed = append(failed, row)
-			}
-			seen += fmt.Sprintf("%-24s  ", row.Property+": "+row.Seen)
+	out, failed := newScreen(a.stdout), false
+	err = trycaller.Run(ctx, o, func(row trycaller.Row) {
+		if row.Cure == "" {
+			out.printf("%s  %-38s  %s\n", out.paint(green, "ok  "), row.Tried, row.Seen)
+			return
 		}
-		out.printf("%s  %-38s  %s\n", verdict, rows[0].Tried, strings.TrimSpace(seen))
+		failed = true
+		out.printf("%s %s, %s: %s\ncure: %s\n", out.paint(red, "FAIL"), row.Property, row.Tried, row.Seen, row.Cure)
 	})
-	if o.Redis != "" {
-		out.printf("left out with --redis: restarts, SCRIPT FLUSH, vectors, whether the ACL line is enough\n")
-	}
-	for _, row := range failed {
-		out.printf("\nFAIL %s, %s: %s\ncure: %s\n", row.Property, row.Tried, row.Seen, row.Cure)
-	}
-	if err == nil && len(failed) > 0 {
+	if err == nil && failed {
 		err = errReported
 	}
 	return err

@@ -97,6 +97,24 @@ func Meet(node, other *redis.Client) error {
 	return node.Do(ctx, "cluster", "meet", host, port, bus).Err()
 }
 
+// MoveSlot has the slot of a hash tag on its way from one master to another: calls of keys that are not there yet get
+// ASK. What it returns ends the move. The other nodes learn of it from the two.
+func MoveSlot(tag string, from, to *redis.Client) (end func() error) {
+	ctx := context.Background()
+	slot := from.ClusterKeySlot(ctx, tag).Val()
+	set := func(node *redis.Client, state string, other *redis.Client) error {
+		return node.Do(ctx, "cluster", "setslot", slot, state, other.ClusterMyID(ctx).Val()).Err()
+	}
+	err := errors.Join(set(to, "importing", from), set(from, "migrating", to))
+	return func() error {
+		host, port, _ := net.SplitHostPort(to.Options().Addr)
+		for _, key := range from.ClusterGetKeysInSlot(ctx, int(slot), 1000).Val() {
+			err = errors.Join(err, from.Migrate(ctx, host, port, key, 0, 5*time.Second).Err())
+		}
+		return errors.Join(err, set(to, "node", to), set(from, "node", to))
+	}
+}
+
 // replicate makes a node the replica of a master and waits until it has the data.
 func replicate(node, master *redis.Client) error {
 	ctx := context.Background()

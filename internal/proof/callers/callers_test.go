@@ -17,7 +17,10 @@ import (
 	"github.com/sluice-redis/sluice/internal/proof/exampletest"
 )
 
-var update = flag.Bool("update", false, "write the table of scripts/README.md")
+var (
+	tries  = flag.Bool("callers", false, "try the callers: needs their languages")
+	update = flag.Bool("update", false, "write the table of scripts/README.md")
+)
 
 // caller is a caller, and how its program is made and started. In commands DIR is its folder, ROOT the repository.
 type caller struct {
@@ -91,6 +94,9 @@ var callers = []caller{
 // TestServerCallers tries each caller. The rows that fail are those of the caller's page. What a lost reply does is
 // in a table of scripts/README.md: with the client as it comes, too.
 func TestServerCallers(t *testing.T) {
+	if !*tries {
+		t.Skip("make clients-callers: needs the languages of docs/clients")
+	}
 	sluice := exampletest.Build(t, ".", "../../../cmd/sluice")
 	rows := make([]string, len(callers))
 	t.Run("all", func(t *testing.T) {
@@ -251,7 +257,7 @@ func (c caller) try(t *testing.T, sluice, folder string, flags ...string) (rows 
 	}
 	run := slices.Concat([]string{"try-caller", "--within", "10s"}, flags, []string{"--"}, inFolder(t, folder, c.run))
 	cmd := exec.Command(sluice, run...)
-	cmd.Env = append(os.Environ(), "LUA_PATH="+folder+"/?.lua;;")
+	cmd.Env, cmd.Stderr = append(os.Environ(), "LUA_PATH="+folder+"/?.lua;;"), t.Output()
 	out, err := cmd.Output()
 	t.Logf("%s %s\n%s", c.client, strings.Join(flags, " "), out)
 	for _, row := range failing.FindAllStringSubmatch(string(out), -1) {

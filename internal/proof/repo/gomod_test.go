@@ -11,7 +11,7 @@ import (
 )
 
 // The go line of go.mod is forced on everyone who imports the module: it is no higher than the dependencies force
-// anyway. internal/proof/callers has no dependencies but ours.
+// anyway.
 func TestGoLine(t *testing.T) {
 	for _, dir := range []string{
 		"../../..", "../../../adapters", "../../../bench", "../../../cmd/sluice",

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sluice-redis/sluice"
+	"github.com/sluice-redis/sluice/internal/localredis"
 	"github.com/sluice-redis/sluice/internal/proof/exampletest"
 	"github.com/sluice-redis/sluice/internal/proof/redistest"
 	"github.com/sluice-redis/sluice/internal/rights"
@@ -144,9 +145,7 @@ func moveSlot(t *testing.T, nodes []*redis.Client) {
 	if to == from {
 		to = nodes[1]
 	}
-	id := func(node *redis.Client) string { return node.Do(t.Context(), "CLUSTER", "MYID").Val().(string) }
-	must(t, to.Do(t.Context(), "CLUSTER", "SETSLOT", slot, "IMPORTING", id(from)).Err())
-	must(t, from.Do(t.Context(), "CLUSTER", "SETSLOT", slot, "MIGRATING", id(to)).Err())
+	localredis.MoveSlot("s0", from, to)
 }
 
 func everywhere(t *testing.T, nodes []*redis.Client, words ...any) {

@@ -3,16 +3,12 @@ package trycaller
 import (
 	"bufio"
 	"context"
-	"crypto/sha1"
-	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -28,54 +24,18 @@ type request struct {
 	Args   []string `json:"args"`
 }
 
-// sum is the name that Redis gives the script in a file.
-func sum(path string) string {
-	source, _ := os.ReadFile(path) // without the file COMMAND has nothing to load, and says so
-	hash := sha1.Sum(source)
-	return hex.EncodeToString(hash[:])
-}
-
-// each makes something of each word.
-func each[T any](words []string, make func(string) T) []T {
-	all := []T{}
-	for _, word := range words {
-		all = append(all, make(word))
-	}
-	return all
-}
-
-func hexOf(word string) string { return hex.EncodeToString([]byte(word)) }
-
-func anyOf(word string) any { return word }
-
-// bytesOf has a byte for each character.
-func bytesOf(text string) string {
-	var word []byte
-	for _, r := range text {
-		word = append(word, byte(r))
-	}
-	return string(word)
-}
-
-// integer is a JSON number without a fraction, or the same in a string.
-type integer int64
-
-func (i *integer) UnmarshalJSON(text []byte) error {
-	value, err := strconv.ParseInt(strings.Trim(string(text), `"`), 10, 64)
-	*i = integer(value)
-	return err
-}
-
-// answer is what COMMAND answered.
+// answer is what COMMAND answered, and what the trial knows of its call.
 type answer struct {
-	ID      int       `json:"id"`
-	Reply   []integer `json:"reply"`
-	Granted *bool     `json:"granted"`
-	Error   string    `json:"error"`
-	Kind    string    `json:"kind"`
+	ID      int           `json:"id"`
+	Reply   []json.Number `json:"reply"` // or strings with integers
+	Granted *bool         `json:"granted"`
+	Error   string        `json:"error"`
+	Kind    string        `json:"kind"`
 
-	took  time.Duration
-	wrong string // why the reply is none to this call
+	key     string
+	took    time.Duration
+	charged int64  // by the server
+	wrong   string // why the reply is none to this call
 }
 
 // The kinds of answers, of which COMMAND says the three of errors.
@@ -88,14 +48,23 @@ const (
 	noAnswer = "no answer"
 )
 
-// firstNotGranted returns -1 if each answer is the reply to its call, and grants.
-func firstNotGranted(answers []answer) int {
-	return slices.IndexFunc(answers, func(a answer) bool { return a.Kind != granted || a.wrong != "" })
+// isGrant reports whether it is the reply to its call, and grants.
+func (a answer) isGrant() bool { return a.Kind == granted && a.wrong == "" }
+
+// number is a field of the reply, or 0.
+func (a answer) number(i int) (value int64) {
+	if i < len(a.Reply) {
+		value, _ = a.Reply[i].Int64()
+	}
+	return value
 }
 
-// isOf reports whether it is the reply to the first call about a key: a grant, also if it was charged several times.
-func (a answer) isOf(limit int64) bool {
-	return len(a.Reply) == 5 && a.Kind == granted && int64(a.Reply[1]) < limit && int64(a.Reply[1]) > limit-100
+// is reports whether an answer is "reply [..", of which want is the beginning, or else an error reply with this text.
+func (a answer) is(want string) bool {
+	if strings.HasPrefix(want, "reply ") {
+		return strings.HasPrefix(a.String(), want)
+	}
+	return a.Kind == refused && strings.Contains(a.Error, want)
 }
 
 // String is the answer in a few words.
@@ -117,7 +86,7 @@ func readAnswer(line []byte) (a answer) {
 	switch {
 	case err != nil:
 		a.Kind, a.Error = noAnswer, fmt.Sprintf("%.200q is no answer: %v", line, err)
-	case len(a.Reply) > 0 && a.Reply[0] > 0:
+	case a.number(0) > 0:
 		a.Kind = granted
 	case a.Reply != nil:
 		a.Kind = denied
@@ -129,74 +98,62 @@ func readAnswer(line []byte) (a answer) {
 
 // program is a running COMMAND.
 type program struct {
-	cmd   *exec.Cmd
-	input io.WriteCloser
-	ended chan struct{}
-
-	mu      sync.Mutex
-	waiting map[int]chan<- answer // nil: it has ended
-	last    string                // its last line that is no answer, or how it ended
+	cmd     *exec.Cmd
+	input   io.WriteCloser
+	waiting sync.Map      // channels of answers, by ids of requests
+	ended   chan struct{} // closed when the program has ended
+	failed  error         // how it has ended
 }
 
 func start(ctx context.Context, command, environment []string, stderr io.Writer) (*program, error) {
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
-	cmd.Env, cmd.Stderr = append(os.Environ(), environment...), stderr
-	cmd.WaitDelay = time.Second
-	groupOf(cmd)
-	input, noInput := cmd.StdinPipe()
-	output, noOutput := cmd.StdoutPipe()
-	if err := errors.Join(noInput, noOutput, cmd.Start()); err != nil {
+	output, stdout := io.Pipe()
+	cmd.Env, cmd.Stdout, cmd.Stderr = append(os.Environ(), environment...), stdout, stderr
+	cmd.WaitDelay = time.Second // for what it has started
+	input, err := cmd.StdinPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
 		return nil, err
 	}
-	p := &program{cmd: cmd, input: input, ended: make(chan struct{}), waiting: map[int]chan<- answer{}}
-	go p.read(output)
+	p := &program{cmd: cmd, input: input, ended: make(chan struct{})}
+	go p.read(output, stderr)
+	go func() {
+		p.failed = cmd.Wait()
+		_ = stdout.Close()
+		close(p.ended)
+	}()
 	return p, nil
 }
 
-// read hands out answers until the program ends. Then all that wait get an answer.
-func (p *program) read(output io.Reader) {
-	lines := bufio.NewScanner(output)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		a := readAnswer(lines.Bytes())
-		p.mu.Lock()
-		if to := p.waiting[a.ID]; to != nil {
-			delete(p.waiting, a.ID)
-			to <- a
-		} else {
-			p.last = fmt.Sprintf("COMMAND printed %.200q", lines.Bytes())
+// read hands out answers until the program ends. It shows lines that answer nothing.
+func (p *program) read(output io.Reader, stderr io.Writer) {
+	for lines := bufio.NewReader(output); ; {
+		line, err := lines.ReadBytes('\n')
+		if err != nil {
+			return
 		}
-		p.mu.Unlock()
+		a := readAnswer(line)
+		if to, found := p.waiting.LoadAndDelete(a.ID); found {
+			to.(chan answer) <- a
+		} else {
+			fmt.Fprintf(stderr, "COMMAND printed %.200q\n", line)
+		}
 	}
-	_, _ = io.Copy(io.Discard, output)
-	err := p.cmd.Wait()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.last = fmt.Sprint("COMMAND ended: ", errors.Join(err, lines.Err()))
-	for _, to := range p.waiting {
-		to <- answer{Kind: noAnswer, Error: p.last}
-	}
-	p.waiting = nil
-	close(p.ended)
 }
 
-// ask writes a call and returns its answer, or at the deadline why there is none.
-func (p *program) ask(r request, deadline time.Duration) (a answer) {
+// ask writes a call and returns its answer, or why there is none.
+func (p *program) ask(r request, patience time.Duration) (a answer) {
 	to, began := make(chan answer, 1), time.Now()
-	p.mu.Lock()
-	if p.waiting == nil {
-		defer p.mu.Unlock()
-		return answer{Kind: noAnswer, Error: p.last}
-	}
-	p.waiting[r.ID] = to
-	p.mu.Unlock()
+	p.waiting.Store(r.ID, to)
 	go func() { _ = json.NewEncoder(p.input).Encode(r) }()
 	select {
 	case a = <-to:
-	case <-time.After(deadline):
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		a.Kind, a.Error = noAnswer, strings.TrimSuffix(fmt.Sprintf("not in %v, %s", deadline, p.last), ", ")
+	case <-p.ended:
+		a = answer{Kind: noAnswer, Error: fmt.Sprint("COMMAND ended: ", p.failed)}
+	case <-time.After(patience):
+		a = answer{Kind: noAnswer, Error: fmt.Sprint("not in ", patience)}
 	}
 	a.took = time.Since(began)
 	return a
@@ -208,7 +165,7 @@ func (p *program) close() {
 	select {
 	case <-p.ended:
 	case <-time.After(time.Second):
-		kill(p.cmd)
+		_ = p.cmd.Process.Kill()
 		<-p.ended
 	}
 }

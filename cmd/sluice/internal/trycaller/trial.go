@@ -1,25 +1,27 @@
 // Package trycaller runs a program that calls the scripts, makes its transport fail, and counts on the server what ran.
 //
-// table.go has the rows: what is tried, and what is counted. A trial has a stand: a server or a cluster behind proxies.
-// COMMAND is started anew after a row that fails.
+// table.go has the rows: what is tried. A trial has a stand: a server or a cluster behind proxies. judge.go says what is
+// wrong. COMMAND is started anew after a row that fails.
 package trycaller
 
 import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // Options are the flags of sluice try-caller.
 type Options struct {
 	Command   []string
-	Redis     string // a URL; or else
-	Binary    string // the program of a server
+	Redis     string // a URL; "": a server of its own
 	Cluster   bool
 	Processes bool
 	Within    time.Duration
@@ -56,45 +58,40 @@ const (
 type trial struct {
 	Options
 	*stand
-	ctx      context.Context
-	report   func(...Row)
+	report   func(Row)
 	startup  time.Duration // from a start of COMMAND to its first reply
 	patience time.Duration // for an answer
 	last     int           // id of a request
 	programs []*program
 }
 
-// Run tries a caller, and reports at once all rows about one thing. An error means that it could not be tried.
-func Run(ctx context.Context, o Options, report func(...Row)) error {
-	s, err := newStand(o)
+// Run tries a caller, and reports each row at once. An error means that it could not be tried.
+func Run(ctx context.Context, o Options, report func(Row)) error {
+	s, err := newStand(ctx, o)
 	defer s.close()
 	if err != nil {
 		return err
 	}
-	t := &trial{Options: o, stand: s, ctx: ctx, patience: startsIn}
+	t := &trial{Options: o, stand: s}
 	defer t.stop()
-	t.report = func(rows ...Row) {
-		if report(rows...); slices.ContainsFunc(rows, func(row Row) bool { return row.Cure != "" }) {
+	t.report = func(row Row) {
+		if report(row); row.Cure != "" {
 			t.stop()
 		}
 	}
-	var names []string
-	tried := 0
-	for _, item := range t.items() {
-		names = append(names, item.name)
-		if !strings.Contains(item.name, o.Only) {
-			continue
-		}
-		tried++
-		if err := item.try(t); err != nil {
-			return fmt.Errorf("%s: %w", item.name, err)
+	rows := slices.DeleteFunc(table(o.Vectors), func(r row) bool { return !strings.Contains(r.where, s.kind) })
+	names := each(rows, func(r row) string { return r.name })
+	rows = slices.DeleteFunc(rows, func(r row) bool { return !strings.Contains(r.name, o.Only) })
+	if len(rows) == 0 {
+		return fmt.Errorf("--only %q is in no name of a row: want a part of %s", o.Only, strings.Join(names, "; "))
+	}
+	for _, r := range rows {
+		if err := r.try(t); err != nil {
+			return fmt.Errorf("%s: %w", r.name, err)
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-	}
-	if tried == 0 {
-		return fmt.Errorf("--only %q is in no name of a row: want a part of %s", o.Only, strings.Join(names, "; "))
 	}
 	return s.failed
 }
@@ -103,7 +100,7 @@ func Run(ctx context.Context, o Options, report func(...Row)) error {
 func (t *trial) start(count int) error {
 	t.stop()
 	for range count {
-		p, err := start(t.ctx, t.Command, append(t.environment, "SLUICE_SCRIPTS="+t.scripts), t.Stderr)
+		p, err := start(t.ctx, t.Command, []string{t.at, "SLUICE_SCRIPTS=" + t.scripts}, t.Stderr)
 		if err != nil {
 			return err
 		}
@@ -134,30 +131,6 @@ func (t *trial) startWell(calls int) error {
 	return nil
 }
 
-// awaitConnections says how long COMMAND, which is started now, needs until its programs connect.
-func (t *trial) awaitConnections(wanted int64, took chan<- time.Duration) {
-	began := time.Now()
-	for t.accepted() < wanted && time.Since(began) < startsIn {
-		time.Sleep(5 * time.Millisecond)
-	}
-	took <- time.Since(began)
-}
-
-// untilGranted makes calls at once until all are granted, and says for how long. Or else it says which was not.
-func (t *trial) untilGranted(count int, limit time.Duration, subject ...string) (time.Duration, *answer) {
-	for began := time.Now(); ; time.Sleep(50 * time.Millisecond) {
-		answers, _ := t.calls(count, "well", subject...)
-		i := firstNotGranted(answers)
-		if i < 0 {
-			return time.Since(began), nil
-		}
-		hopeless := answers[i].Kind == noAnswer || answers[i].wrong != ""
-		if hopeless || time.Since(began) > limit || t.ctx.Err() != nil {
-			return limit, &answers[i]
-		}
-	}
-}
-
 // stop ends all that runs of COMMAND.
 func (t *trial) stop() {
 	var work sync.WaitGroup
@@ -168,35 +141,64 @@ func (t *trial) stop() {
 	t.programs = nil
 }
 
-// request is a call of a script in the folder of scripts.
-func (t *trial) request(name string, keys []string, args ...string) request {
-	t.last++
-	path := filepath.Join(t.scripts, name+".lua")
-	return request{t.last, name, sum(path), path, each(keys, hexOf), each(args, hexOf)}
+// untilGranted makes calls at once until all are granted, and says for how long. Or else it says which was not.
+func (t *trial) untilGranted(count int, limit time.Duration) (time.Duration, *answer) {
+	for began := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+		answers := t.calls(count, "well")
+		i := slices.IndexFunc(answers, func(a answer) bool { return !a.isGrant() })
+		if i < 0 {
+			return time.Since(began), nil
+		}
+		hopeless := answers[i].Kind == noAnswer || answers[i].wrong != ""
+		if hopeless || time.Since(began) > limit || t.ctx.Err() != nil {
+			return limit, &answers[i]
+		}
+	}
 }
 
-// ask makes a call with the first program.
-func (t *trial) ask(r request) answer { return t.programs[0].ask(r, t.patience) }
-
-// calls makes calls at once, each of which is to charge a permit to a key of its own. The keys are of one subject, and
-// so of one slot, if it is not "".
-func (t *trial) calls(count int, limiter string, subject ...string) (answers []answer, keys []string) {
-	answers = make([]answer, count)
+// calls makes calls at once, each of which is to charge a permit to a key of its own. Every second key is in the slot
+// that moves, if one does.
+func (t *trial) calls(count int, limiter string) []answer {
+	answers := make([]answer, count)
 	var work sync.WaitGroup
 	for i := range answers {
-		of := append(subject, fmt.Sprint("s", t.last+1))[0]
-		key := fmt.Sprintf("%s/%s-%d:{%s}:ll1", t.prefix, limiter, t.last+1, of)
-		limit := 1000 + 100*((t.last+1)%9000) // of its own, so that the reply to another call is known
+		id := t.last + 1
+		subject := []string{"mover", fmt.Sprint("s", id)}[i%2]
+		key := fmt.Sprintf("%s/%s-%d:{%s}:ll1", t.prefix, limiter, id, subject)
+		limit := int64(1000 + 100*(id%9000)) // of its own, so that the reply to another call is known
 		r := t.request("list_log_v1", []string{key}, fmt.Sprint(limit), "3600000000", "1", "0")
-		keys = append(keys, key)
 		work.Go(func() {
 			a := t.programs[i%len(t.programs)].ask(r, t.patience)
-			if a.Reply != nil && !a.isOf(int64(limit)) {
+			remaining := a.number(1) // of the limit; the client may have sent it several times
+			isReply := len(a.Reply) == 5 && a.Kind == granted && remaining < limit && remaining > limit-100
+			if a.Reply != nil && !isReply {
 				a.wrong = fmt.Sprintf("%v to the first call of %d permits", a, limit)
 			}
+			a.key = key
 			answers[i] = a
 		})
 	}
 	work.Wait()
-	return answers, keys
+	return answers
 }
+
+// request is a call of a script in the folder of scripts.
+func (t *trial) request(name string, keys []string, args ...string) request {
+	t.last++
+	path := filepath.Join(t.scripts, name+".lua")
+	source, _ := os.ReadFile(path) // without the file COMMAND has nothing to load, and says so
+	return request{t.last, name, redis.NewScript(string(source)).Hash(), path, each(keys, hexOf), each(args, hexOf)}
+}
+
+// each makes something of each.
+func each[T, U any](all []T, make func(T) U) []U {
+	made := []U{}
+	for _, one := range all {
+		made = append(made, make(one))
+	}
+	return made
+}
+
+func hexOf(word string) string { return fmt.Sprintf("%x", word) }
+
+func anyOf(word string) any { return word }

@@ -16,8 +16,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/sluice-redis/sluice/internal/localredis"
 )
 
 // TestMain is COMMAND where a test says so: a caller that is right, or wrong in one way.
@@ -238,7 +236,7 @@ var callers = []struct {
 	{"retries", "lost, 40", ChargedOnce, "replies are lost, 40 at once", Options{}},
 	{"waits", "silent, one", EndsInTime, "silent, one by one", Options{}},
 	{"waits", "silent at first, 40", EndsInTime, "silent at first, 40 at once", Options{}},
-	{"waits again", "silent again, one", EndsInTime, "silent again, one by one", Options{}},
+	{"waits again", "silent, one", EndsInTime, "silent, one by one", Options{}},
 	{"waits for connects", "hang, one", EndsInTime, "connects hang, one by one", Options{}},
 	{"gives up", "refused, one by one", ComesBack, "connections are refused, one by one", processes},
 	{"stays", "restarts", ComesBack, "the server restarts", Options{}},
@@ -261,26 +259,20 @@ var callers = []struct {
 
 // TestServerTryCaller tries a caller that is right, and callers that are wrong.
 func TestServerTryCaller(t *testing.T) {
-	programs, err := localredis.Programs()
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, test := range callers {
 		t.Run(test.fault+" "+test.only, func(t *testing.T) {
 			t.Parallel()
 			o := test.Options
-			o.Command, o.Binary = []string{"env", "TRY_CALLER_FAULT=" + test.fault, os.Args[0]}, programs[0]
+			o.Command = []string{"env", "TRY_CALLER_FAULT=" + test.fault, os.Args[0]}
 			o.Within, o.Only, o.Stderr = time.Second, test.only, t.Output()
 			if test.property == "" {
 				o.Within = 10 * time.Second
 			}
 			var failed []Row
 			found, rows := test.property == "", 0
-			err := Run(t.Context(), o, func(found ...Row) {
-				for _, row := range found {
-					if rows++; row.Cure != "" {
-						failed = append(failed, row)
-					}
+			err := Run(t.Context(), o, func(row Row) {
+				if rows++; row.Cure != "" {
+					failed = append(failed, row)
 				}
 			})
 			for _, row := range failed {
@@ -295,12 +287,8 @@ func TestServerTryCaller(t *testing.T) {
 
 // A part of no name is an error, not a trial of nothing.
 func TestServerTryCallerOnly(t *testing.T) {
-	programs, err := localredis.Programs()
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = Run(t.Context(), Options{Command: []string{"false"}, Binary: programs[0], Only: "silnt", Stderr: t.Output()},
-		func(rows ...Row) { t.Errorf("%+v", rows) })
+	err := Run(t.Context(), Options{Command: []string{"false"}, Only: "silnt", Stderr: t.Output()},
+		func(row Row) { t.Errorf("%+v", row) })
 	if err == nil || !strings.Contains(err.Error(), "silent, one by one") {
 		t.Errorf("%v, want the names", err)
 	}
