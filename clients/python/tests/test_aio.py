@@ -171,15 +171,17 @@ async def test_cancelled_while_connecting(proxy, server):
 @in_a_loop
 async def test_cancelled_at_any_moment(server):
     """Wherever it is interrupted, those that come after get their own answers, and the pool loses no connection."""
-    limits = Limits(client_of(server.port, max_connections=4))
+    limits = Limits(client_of(server.port, max_connections=1))
     codes = limits.list_log("codes", 1000, MINUTE)
     await codes.allow("x")
     for i in range(120):
-        task = asyncio.ensure_future(codes.allow_n("busy", 7))
-        for _ in range(i % 12):
+        tasks = [asyncio.ensure_future(codes.allow_n("busy", 2)) for _ in range(3)]  # two of them queue
+        for _ in range(i % 30):
             await asyncio.sleep(0)
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        for task in tasks[i % 2 : 1 + i % 3]:
+            task.cancel()
+        await asyncio.gather(*tasks[1 + i % 3 :])
+        await asyncio.gather(*tasks, return_exceptions=True)
         assert (await codes.peek(f"idle-{i}")).remaining == 1000
     await limits.close()
 

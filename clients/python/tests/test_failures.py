@@ -169,7 +169,7 @@ def test_interrupted_while_it_queues():
         waiter = gate.enter(clock)
         if turn:
             gate.leave(gate.replies, False)
-        gate.interrupted(waiter, clock)
+        gate.interrupted(waiter)
         if not turn:
             gate.leave(gate.replies, False)
         assert gate.enter(clock) is None and gate.enter(clock) is not None

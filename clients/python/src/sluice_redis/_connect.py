@@ -175,32 +175,33 @@ class Gate:
                 self.queue.move_to_end(waiter, last=False)
             return waiter
 
-    def waited(self, waiter: Any, clock: Clock, patience: float) -> None:
-        """Raises if the waiter is not in."""
+    def expire(self, waiter: Any, patience: float) -> None:
+        """The waiter does not queue any longer."""
         with self.lock:
-            if self.queue.pop(waiter, self) is None:
+            if self.queue.pop(waiter, self) is None and not waiter.done():
                 cure = "Redis answers, but not to so many calls at once: give the client more (max_connections)"
-                raise NoConnection(f"none of {self.most} came free in {patience:g} s: {cure}")
+                waiter.set_exception(NoConnection(f"none of {self.most} came free in {patience:g} s: {cure}"))
+
+    def waited(self, waiter: Any, clock: Clock) -> None:
+        """Raises if the waiter is not in."""
         if waiter.result():
             clock.spend(clock.left())
             raise NotSent(waiter.result())
 
-    def interrupted(self, waiter: Any, clock: Clock) -> None:
+    def interrupted(self, waiter: Any) -> None:
         """The waiter does not want to get in any more."""
-        try:
-            self.waited(waiter, clock, 0)
-        except (NoConnection, NotSent):
-            return
-        self.leave(self.replies, False)
+        self.expire(waiter, 0)
+        if not (waiter.cancelled() or waiter.exception() or waiter.result()):
+            self.leave(self.replies, False)
 
     def leave(self, replies: int, silent: bool) -> None:
         """Lets the next one in. If the server was silent for the whole timeout of this call, and no call has had a
         reply since there were so many, nobody has to wait for another one to find that out."""
         with self.lock:
-            if silent and replies == self.replies:
-                while self.queue:
-                    self.queue.popitem(last=False)[0].set_result("the server answers no other call")
-            if self.queue:
-                self.queue.popitem(last=False)[0].set_result(None)
-            else:
-                self.free += 1
+            why = "the server answers no other call" if silent and replies == self.replies else None
+            while self.queue:
+                if not (waiter := self.queue.popitem(last=False)[0]).done():  # its task may be cancelled
+                    waiter.set_result(why)
+                    if not why:
+                        return
+            self.free += 1

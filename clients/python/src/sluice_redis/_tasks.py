@@ -6,7 +6,6 @@ import functools
 import selectors
 import time
 from typing import Any, Awaitable, Callable, Coroutine, Dict, List, Optional, Set, Tuple, TypeVar
-from weakref import WeakKeyDictionary
 
 from redis import exceptions
 from redis.asyncio import ConnectionPool
@@ -30,7 +29,7 @@ class Driver:
         self.pools: Dict[Tuple[asyncio.AbstractEventLoop, Optional[Address], float], Pool] = {}
         self.tasks: Set["asyncio.Task[Any]"] = set()  # that end soon
         self.rest: Set["asyncio.Task[Any]"] = set()  # of the background
-        self.watches: "WeakKeyDictionary[asyncio.AbstractEventLoop, _Watch]" = WeakKeyDictionary()
+        self.watches: Dict[asyncio.AbstractEventLoop, "_Watch"] = {}
         self.renewals: Set["asyncio.Task[Any]"] = set()  # that end with their slots
 
     async def drive(self, steps: Steps[T]) -> T:
@@ -72,10 +71,7 @@ class Driver:
             await self.queue(waiter, pool.gate, op.clock)
         replies, watched = pool.gate.replies, _Watched(op)
         try:
-            if pool.idle and time.monotonic() - pool.idle[-1][1] < FRESH:
-                connection = pool.idle.pop()[0]
-            else:
-                connection = await self.idle(pool) or await self.connected(pool, watched)
+            connection = await self.idle(pool) or await self.connected(pool, watched)
             return await self.exchange(connection, pool, watched)
         finally:
             op.clock.spend(watched.spent)
@@ -85,9 +81,10 @@ class Driver:
         """A connection that the server has not closed, or None."""
         if not pool.idle:
             return None
-        connection, is_open = pool.idle.pop()[0], False
+        connection, used = pool.idle.pop()
+        is_open = time.monotonic() - used < FRESH
         try:
-            is_open = not await self.is_closed(connection)
+            is_open = is_open or not await self.is_closed(connection)
         finally:
             if not is_open:
                 self.background(connection.disconnect(), self.tasks)
@@ -166,12 +163,15 @@ class Driver:
 
     async def queue(self, waiter: Any, gate: Gate, clock: Clock) -> None:
         patience = clock.patience(self.own.patience)
+        timer = asyncio.get_running_loop().call_later(patience, gate.expire, waiter, patience)
         try:
-            await asyncio.wait({waiter}, timeout=patience)
+            await waiter
         except BaseException:
-            gate.interrupted(waiter, clock)
+            gate.interrupted(waiter)
             raise
-        gate.waited(waiter, clock, patience)
+        finally:
+            timer.cancel()
+        gate.waited(waiter, clock)
 
     def pool(self, node: Optional[Address], timeout: float) -> Pool:
         """The connections to a node whose timeout is this one, of this event loop."""
@@ -181,6 +181,7 @@ class Driver:
             for old in list(self.pools):
                 if old[0].is_closed():
                     self.pools.pop(old, None)
+                    self.watches.pop(old[0], None)
             # _Watch is stricter than a timeout of the socket, and knows a busy loop.
             no_retry, future = Retry(NoBackoff(), 0), loop.create_future
             pool = self.own.make_pool(ConnectionPool, SentinelConnectionPool, no_retry, node, None, future)

@@ -102,9 +102,10 @@ class Driver:
             try:
                 wait([waiter], patience)
             except BaseException:
-                gate.interrupted(waiter, clock)
+                gate.interrupted(waiter)
                 raise
-            gate.waited(waiter, clock, patience)
+            gate.expire(waiter, patience)
+            gate.waited(waiter, clock)
 
     def exchange(self, connection: Any, op: Send, pool: Pool) -> List[Any]:
         """Sends and reads. A connection that may still get a reply is closed."""

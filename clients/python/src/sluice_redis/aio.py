@@ -67,14 +67,11 @@ def _pending(method: "Callable[P, Coroutine[Any, Any, T]]") -> "Callable[P, Coro
     return call
 
 
-def _run(
-    method: "Callable[Concatenate[Any, P], Steps[T]]",
-) -> "Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]":
+def _run(method: "Callable[Concatenate[Any, P], Steps[T]]") -> "Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]":
     """The method that drives the steps of another one."""
 
-    @_pending
-    async def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return await self._driver.drive(method(self._core, *args, **kwargs))
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return _Pending(self._driver.drive(method(self._core, *args, **kwargs)))
 
     return named(call, method)  # type: ignore[no-any-return]
 
