@@ -57,6 +57,15 @@ var callers = []caller{
 			"private final RedisClient redis", "private final RedisClusterClient redis",
 			"RedisClient.builder().hostAndPort(server)", "RedisClusterClient.builder().nodes(Set.of(server)).maxAttempts(1)",
 		}, cure: "`maxAttempts(1)`", undo: []string{".maxAttempts(1)", ""}},
+	{client: "Lettuce, cluster", version: jar("lettuce-core"), block: "java lettuce", file: "Sluice.java", driver: "java",
+		build: javaBuild, run: javaRun, flag: "--in-cluster", edits: []string{
+			"StatefulRedisConnection<", "StatefulRedisClusterConnection<",
+			"RedisClient", "RedisClusterClient",
+			"ClientOptions.builder()", "ClusterClientOptions.builder()" +
+				".disconnectedBehavior(ClientOptions.DisconnectedBehavior.ACCEPT_COMMANDS)",
+			"client.connectAsync(ByteArrayCodec.INSTANCE, at)", "client.refreshPartitionsAsync()" +
+				".thenCompose(none -> client.connectAsync(ByteArrayCodec.INSTANCE))",
+		}, cure: "`autoReconnect(false)`, and a new connection after an error that is no error reply", undo: javaUndo},
 	{client: "Spring Data Redis", version: jar("spring-data-redis"), block: "java spring", file: "Sluice.java",
 		driver: "java", build: javaBuild, run: javaRun,
 		cure: "Lettuce's `autoReconnect(false)`, and `setValidateConnection(true)`", undo: javaUndo},
@@ -257,14 +266,16 @@ func (c caller) try(t *testing.T, sluice, folder string, flags ...string) (rows 
 	}
 	run := slices.Concat([]string{"try-caller", "--within", "10s"}, flags, []string{"--"}, inFolder(t, folder, c.run))
 	cmd := exec.Command(sluice, run...)
-	cmd.Env, cmd.Stderr = append(os.Environ(), "LUA_PATH="+folder+"/?.lua;;"), t.Output()
+	cmd.Env = append(os.Environ(), "LUA_PATH="+folder+"/?.lua;;")
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	t.Logf("%s %s\n%s", c.client, strings.Join(flags, " "), out)
 	for _, row := range failing.FindAllStringSubmatch(string(out), -1) {
 		rows = append(rows, row[1])
 	}
 	if err != nil && len(rows) == 0 {
-		t.Errorf("%v\n%s", err, missing)
+		t.Errorf("%v\n%s%s", err, stderr.String(), missing)
 	}
 	slices.Sort(rows)
 	return rows

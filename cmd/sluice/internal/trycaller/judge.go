@@ -53,7 +53,7 @@ func (f fault) try(t *trial) error {
 		}
 	}
 	var answers []answer
-	for began := time.Now(); len(answers) < max(f.serial, together) && time.Since(began) < 2*t.patience; {
+	for began := time.Now(); len(answers) < max(f.serial, together) && time.Since(began) < t.patience; {
 		answers = append(answers, t.calls(together, strings.ReplaceAll(f.name, " ", "-"))...)
 	}
 	if err := end(); err != nil {
