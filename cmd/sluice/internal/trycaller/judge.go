@@ -56,8 +56,10 @@ func (f fault) try(t *trial) error {
 	for began := time.Now(); len(answers) < max(f.serial, together) && time.Since(began) < t.patience; {
 		answers = append(answers, t.calls(together, strings.ReplaceAll(f.name, " ", "-"))...)
 	}
-	if err := end(); err != nil {
-		return err
+	if t.proxies((*proxy).Pass); end != nil {
+		if err := end(); err != nil {
+			return err
+		}
 	}
 	took, failed := t.untilGranted(atOnce, backIn) // what a client sends again by then counts
 	if err := t.count(answers); err != nil {

@@ -142,12 +142,6 @@ func (s *stand) proxies(do func(*proxy)) {
 	}
 }
 
-// pass ends what the proxies do.
-func (s *stand) pass() error {
-	s.proxies((*proxy).Pass)
-	return nil
-}
-
 // alive returns the nodes that answer.
 func (s *stand) alive() []*node {
 	return slices.DeleteFunc(slices.Clone(s.nodes), func(n *node) bool { return n.server != nil && !n.server.Answers() })
