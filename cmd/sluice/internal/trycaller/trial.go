@@ -1,7 +1,7 @@
 // Package trycaller runs a program that calls the scripts, makes its transport fail, and counts on the server what ran.
 //
-// table.go has the rows: what is tried. A trial has a stand: a server or a cluster behind proxies. judge.go says what is
-// wrong. COMMAND is started anew after a row that fails.
+// table.go has the rows: what is tried. A trial has a stand: a server or a cluster behind proxies. judge.go says what
+// is wrong. COMMAND is started anew after a row that fails.
 package trycaller
 
 import (
