@@ -11,7 +11,7 @@ CC_FOUND := $(shell command -v cc gcc clang 2>/dev/null | head -n 1)
 RACE := $(if $(CC_FOUND),-race,)
 # Packages of this module that only make test-all tests: they kill servers, or run other programs and the playground.
 KILLING := ./internal/proof/soak
-PROGRAMS := ./examples/... ./internal/proof/repo ./playground/...
+PROGRAMS := ./examples/... ./internal/proof/callers ./internal/proof/repo ./playground/...
 # What scripttest runs at once. The race detector would find nothing in its other tests, at eight times the cost.
 AT_ONCE := ^TestScriptsRunAtOnce$$
 # Thousands of runs, one after another: what cmd/sluice shows, hides and replays, and the headers of 100000 decisions.
@@ -50,7 +50,7 @@ test: server ## scripts, loader and httplimit on a real server (3 minutes; 6 wit
 test-all: test ## and the tests that kill servers, compile other modules or need the race detector
 	@if [ -z "$(RACE)" ]; then echo "make test-all: no C compiler: testing without the race detector"; [ -z "$$CI" ]; fi
 	go test $(COUNT) $(RACE) -skip '$(BULK)' ./loader ./httplimit ./internal/proof/redistest $(KILLING)
-	go test $(COUNT) -skip "^TestServerRelease$$" $(PROGRAMS)
+	go test $(COUNT) -skip "^TestServer(Release|Callers)$$" $(PROGRAMS)
 	go test $(COUNT) $(RACE) -run '$(AT_ONCE)' ./scripttest
 	cd cmd/sluice && go test $(COUNT) -run '$(TEXTS)' ./... && go test $(COUNT) $(RACE) -skip '$(TEXTS)' ./...
 	cd bench && go test $(COUNT) -skip '^TestServerLanguages$$' ./...
