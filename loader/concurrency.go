@@ -144,7 +144,8 @@ func (c Concurrency) Check() error { return c.limiter.Check() }
 
 var concurrency = algorithm{
 	name: "Concurrency", script: &concurrencyV1, code: codeConcurrency, hasIDs: true, capacity: limitCapacity,
-	setArgs: setConcurrencyArgs, maxPermits: math.MaxInt64, keys: onlyKey, unused: []string{"FailLocal", "RememberDenials"},
+	setArgs: setConcurrencyArgs, maxPermits: math.MaxInt64, keys: onlyKey,
+	unused: []string{"FailLocal", "RememberDenials"},
 }
 
 func setConcurrencyArgs(c core, call *wire.Call, q question) { c.setLeaseArgs(call, 0, q.id) }

@@ -265,9 +265,9 @@ class IORedis extends Connection {
   }
 
   /**
-   * Of what is sent in one turn of the event loop, four commands go out in one write. One write for each would cost more
-   * than all else in a call; one for all would leave the server idle while they are made. The first after a reply does
-   * not wait for others.
+   * Of what is sent in one turn of the event loop, four commands go out in one write. One write for each would cost
+   * more than all else in a call; one for all would leave the server idle while they are made. The first after a reply
+   * does not wait for others.
    */
   cork(stream) {
     if (!stream) return;

@@ -65,8 +65,8 @@ func (b *breaker) refuse(now time.Time) *OpenError {
 }
 
 // hearLate notes that the node has answered a call after its caller had left. That closes no breaker, because a server
-// that answers nobody in time is of no use; but the next call is sent at once. So a process that had no time to read its
-// replies finds out as soon as it has, and so does the first caller after a pause of the server. A nil breaker ignores it.
+// that answers nobody in time is of no use; but the next call is sent at once. So a process that had no time to read
+// its replies finds out as soon as it has, and so does the first caller after a pause of the server. nil does nothing.
 func (b *breaker) hearLate() {
 	if b == nil {
 		return
