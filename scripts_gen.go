@@ -21,7 +21,7 @@ const (
 	ListLogReturnV1SHA1      = "bb7ef30fc9359a1d63c779cda53fd616db35a0df"
 	ListLogV1SHA1            = "d1926ff5cc8a8cc1665a22dd7ca56c071ff166c4"
 	QuotaReturnV1SHA1        = "c929ad83102ac526dd8aa1c9880da6d69c9e327e"
-	QuotaV1SHA1              = "88b21d83935f07079a80a3eb40f056930d4d2416"
+	QuotaV1SHA1              = "da035760c5ec6d72f096a37f04e9ceaeb3c050d8"
 	SliceRingManyV1SHA1      = "4d202d4519ba7a0c41abac01ddd404849d9c4349"
 	SliceRingReturnV1SHA1    = "61ca5bc148d6b69ae4f7cbfc59df77570f58b834"
 	SliceRingV1SHA1          = "26b3c295d086bccff0a8133595633c7976bdd873"
@@ -893,7 +893,7 @@ func ZSetLogV1() Script {
 // of them.
 func Libraries() []Library {
 	return []Library{
-		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "de981b584e48d8f7ed2d5d8e5556ce33bd5475fa", Source: sluiceV1Source},
+		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "2ada6cd28aa8d0a421e9790840d2f416d6e5d829", Source: sluiceV1Source},
 	}
 }
 

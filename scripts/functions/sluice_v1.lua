@@ -1766,16 +1766,17 @@ if at < second then
 elseif at < third then
   chosen, ends = second, third
 end
-if begin < chosen or begin > at then begin, count = chosen, 0 end
+if begin < chosen or begin > at then begin, begin_text, count = chosen, nil, 0 end
 
 count = math.min(count + reported, max_count)
 local wanted, wait, granted = permits == 0 and 1 or permits, 0, permits -- a look is told how long one permit would wait
 if count + wanted > limit then wait, granted = ends - now, 0 end
 count = count + granted
 if reported + granted > 0 then
-  -- As text, because Redis 7.2 prints large round numbers as 1e+9. 1 ms late: the clock of expiry may be behind TIME.
-  local state = string.format("%.0f %.0f", begin, count)
-  redis.call("SET", quota, state, "PX", string.format("%.0f", math.ceil((ends - now) / 1000) + 1))
+  -- As text, because Redis prints numbers slowly. .. keeps 14 digits, which begin may exceed. 1 ms late: the clock of
+  -- expiry may be behind TIME.
+  begin_text = begin_text or string.format("%.0f", begin)
+  redis.call("SET", quota, begin_text .. " " .. count, "PX", math.ceil((ends - now) / 1000) + 1 .. "")
 end
 return {granted, math.max(limit - count, 0), wait, count > 0 and ends - now or 0, now, begin, ends, count}
 end
