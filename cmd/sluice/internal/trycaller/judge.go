@@ -10,62 +10,24 @@ import (
 	"github.com/sluice-redis/sluice"
 )
 
-// try makes the call of a reading and judges its answer. The server's time in a reply shows whether numbers are whole.
-func (r reading) try(t *trial) error {
-	if err := t.startWell(1); err != nil {
-		return err
-	}
-	key := fmt.Sprintf("%s-%d:{%s}:x", t.prefix, t.last, r.subject)
-	for _, words := range r.before {
-		t.each(each(words, strings.NewReplacer("<key>", key).Replace)...)
-	}
-	if r.answered != "" {
-		t.nodes[0].proxy.RefuseCalls(r.answered)
-		defer t.nodes[0].proxy.Pass()
-	}
-	a := t.programs[0].ask(t.request(r.script, []string{key}, r.args...), t.patience)
-	now, err := t.nodes[0].rdb.Time(t.ctx).Result()
-	if err != nil {
-		return err
-	}
-	row := Row{r.property, r.name, a.String(), ""}
-	if !a.is(r.want) || a.Reply != nil && now.Sub(time.UnixMicro(a.number(4))).Abs() > time.Minute {
-		row.Cure = r.cure
-	}
-	t.report(row)
-	return nil
-}
-
-// try makes calls while something is wrong, and reports what came of them.
-func (f fault) try(t *trial) error {
-	limit, together := t.Within, atOnce
-	if f.serial > 0 {
-		together = 1
-	}
-	if err := t.startWell(together); err != nil {
-		return err
-	}
-	end := f.begin(t)
+// try makes calls while something is wrong, and says what came of them.
+func (f fault) try(t *trial) []Row {
+	limit := t.Within
+	f.begin(t)
 	if f.fresh {
-		limit += t.startup
-		if err := t.start(len(t.programs)); err != nil {
-			return err
-		}
+		limit = t.patience
+		t.start(len(t.programs))
 	}
 	var answers []answer
-	for began := time.Now(); len(answers) < max(f.serial, together) && time.Since(began) < t.patience; {
-		answers = append(answers, t.calls(together, strings.ReplaceAll(f.name, " ", "-"))...)
+	for began := time.Now(); len(answers) < max(f.calls, f.together) && time.Since(began) < t.patience; {
+		answers = append(answers, t.calls(f.together)...)
 	}
-	if t.proxies((*proxy).Pass); end != nil {
-		if err := end(); err != nil {
-			return err
-		}
+	if t.proxies((*proxy).Pass); f.end != nil {
+		t.must(f.end(t))
 	}
 	took, failed := t.untilGranted(atOnce, backIn) // what a client sends again by then counts
-	if err := t.count(answers); err != nil {
-		return err
-	}
-	rows := f.judge(answers, limit, t.kind)
+	t.count(answers)
+	rows := f.judge(answers, limit)
 	if failed != nil {
 		rows = append(rows, Row{ComesBack, f.name, fmt.Sprint("not in ", backIn, ": ", failed),
 			"after an error that is not an error reply close the connection, and let the next call open a new one"})
@@ -73,16 +35,11 @@ func (f fault) try(t *trial) error {
 	if len(rows) == 0 {
 		rows = []Row{{"", f.name, fmt.Sprintf("%s; well in %.2f s", summary(answers), took.Seconds()), ""}}
 	}
-	for _, row := range rows {
-		t.report(row)
-	}
-	return nil
+	return rows
 }
 
 // judge holds each answer against what the server has charged for its call, and returns a row for what is wrong.
-func (f fault) judge(answers []answer, limit time.Duration, kind string) (rows []Row) {
-	// A cluster answers with redirections, a server that starts with LOADING.
-	mute := kind != ownCluster && !f.loses
+func (f fault) judge(answers []answer, limit time.Duration) (rows []Row) {
 	for _, check := range []struct {
 		property string
 		wrong    func(answer) bool
@@ -95,11 +52,12 @@ func (f fault) judge(answers []answer, limit time.Duration, kind string) (rows [
 				"If COMMAND takes one call at a time, say --processes"},
 		{TellsApart, func(a answer) bool {
 			nothingRan := a.Kind == refused || a.Kind == notSent
-			return nothingRan && (a.charged > 0 || mute && a.Kind == refused) ||
-				a.Kind == granted && a.charged == 0 && !f.loses
+			return nothingRan && a.charged > 0 || a.isGrant() && a.charged == 0 && !f.loses
 		}, "only an error reply proves that nothing ran: a lost connection or a timeout is unknown"},
 		{TellsApart, func(a answer) bool { return a.wrong != "" },
 			"a reply is Redis's to this call: after a timeout close the connection, its reply may come"},
+		{TellsApart, func(a answer) bool { return f.refuses != "" && !a.isRefused(f.refuses) },
+			"an error reply is refused, with its text"},
 		{ComesBack, func(a answer) bool { return f.harmless != "" && !a.isGrant() }, f.harmless},
 	} {
 		wrong := slices.DeleteFunc(slices.Clone(answers), func(a answer) bool { return !check.wrong(a) })
@@ -126,68 +84,45 @@ func summary(answers []answer) string {
 	return fmt.Sprintf("%s, %d charged, in %.2f s", of, charged, slowest.Seconds())
 }
 
-// theCommands is a row, beside ACL SETUSER.
-const theCommands = "the commands of list_log"
+// commandStat is a command that a server has executed: a subcommand has its own from Redis 7.0 on.
+var commandStat = regexp.MustCompile(`(?m)^cmdstat_([^:]+):`)
 
-// asks reports which commands COMMAND sends from its start on, and what an ACL must allow: what the servers execute
-// meanwhile. On its own server it lets COMMAND do that and nothing else for a moment.
-func (t *trial) asks() error {
+// asks reports what an ACL must allow: what COMMAND sends from its start on, and what the script calls. On a server of
+// its own COMMAND may do that and nothing else for a moment.
+func (t *trial) asks() []Row {
 	t.stop()
-	masters := t.masters()
 	if t.kind != theirServer {
 		t.each("SCRIPT", "FLUSH")
 	}
 	t.each("CONFIG", "RESETSTAT")
-	if err := t.startWell(1); err != nil {
-		return err
-	}
-	t.calls(atOnce, "asks")
-	var sent []string
-	needed := each(sluice.ListLogV1().Commands, strings.ToLower)
-	for _, n := range masters {
-		for _, name := range executed(n.rdb.Info(t.ctx, "commandstats").Val()) {
-			if !slices.Contains(needed, name) {
-				sent, needed = append(sent, name), append(needed, name)
+	t.startWell(1)
+	t.calls(atOnce)
+	needed := strings.Fields(strings.ToLower(strings.Join(sluice.ListLogV1().Commands, " ")))
+	// They need no right, or are of replicas, or have reset the statistics.
+	others := strings.Fields("hello auth quit reset replconf psync config config|resetstat")
+	for _, n := range t.masters() {
+		for _, found := range commandStat.FindAllStringSubmatch(n.rdb.Info(t.ctx, "commandstats").Val(), -1) {
+			if !slices.Contains(slices.Concat(others, needed), found[1]) {
+				needed = append(needed, found[1])
 			}
 		}
 	}
-	slices.Sort(sent)
 	slices.Sort(needed)
-	row := Row{AsksLittle, theCommands, strings.Join(sent, " "), ""}
-	if slices.Contains(sent, "eval") || slices.Contains(sent, "eval_ro") {
+	rules := "~sluice:* +" + strings.Join(needed, " +")
+	row := Row{AsksLittle, theRights, "app on >secret resetchannels " + rules, ""}
+	if slices.Contains(needed, "eval") || slices.Contains(needed, "eval_ro") {
 		row.Cure = "call EVALSHA: a helper for scripts that falls back to EVAL wants a right that runs any script"
 	}
-	rules := "~sluice:* +" + strings.Join(needed, " +")
-	rights := Row{AsksLittle, "ACL SETUSER", "app on >secret resetchannels " + rules, ""}
 	if t.kind == ownServer {
-		if err := t.withRights(rules); err != nil {
-			rights.Cure = err.Error()
+		t.each("ACL", "SETUSER", "default", "reset", "on", "nopass", "~sluice:*")
+		for _, name := range needed {
+			t.each("ACL", "SETUSER", "default", word("+"+name))
 		}
-	}
-	t.report(row)
-	t.report(rights)
-	return nil
-}
-
-// commandStat is a command that a server has executed: a subcommand has its own from Redis 7.0 on.
-var commandStat = regexp.MustCompile(`(?m)^cmdstat_([^:]+):`)
-
-// executed returns the commands in INFO commandstats, without those that need no right, those of replicas and the one
-// that has reset the statistics.
-func executed(info string) (names []string) {
-	others := strings.Fields("hello auth quit reset replconf psync config config|resetstat")
-	for _, found := range commandStat.FindAllStringSubmatch(info, -1) {
-		if !slices.Contains(others, found[1]) {
-			names = append(names, found[1])
+		t.start(1)
+		if _, failed := t.untilGranted(1, backIn); failed != nil {
+			row.Cure = "it wants more: " + failed.String()
 		}
+		t.each("ACL", "SETUSER", "default", "~*", "&*", "+@all")
 	}
-	return names
-}
-
-// withRights starts COMMAND anew while its user has no other rights.
-func (t *trial) withRights(rules string) error {
-	t.stop()
-	t.each(strings.Fields("ACL SETUSER default reset on nopass " + rules)...)
-	defer t.each("ACL", "SETUSER", "default", "~*", "&*", "+@all")
-	return t.startWell(1)
+	return []Row{row}
 }

@@ -14,25 +14,39 @@ import (
 	"time"
 )
 
+// word is a key or an argument. COMMAND gets it in hexadecimal; the vectors have a character for each byte.
+type word string
+
+// MarshalText is for COMMAND.
+func (w word) MarshalText() ([]byte, error) { return fmt.Appendf(nil, "%x", string(w)), nil }
+
+// UnmarshalText is for the vectors.
+func (w *word) UnmarshalText(text []byte) error {
+	for _, character := range string(text) {
+		*w += word([]byte{byte(character)})
+	}
+	return nil
+}
+
 // request is a call, as a line for COMMAND.
 type request struct {
-	ID     int      `json:"id"`
-	Script string   `json:"script"`
-	SHA1   string   `json:"sha1"`
-	File   string   `json:"file"`
-	Keys   []string `json:"keys"` // hexadecimal, as Args
-	Args   []string `json:"args"`
+	ID     int    `json:"id"`
+	Script string `json:"script"`
+	SHA1   string `json:"sha1"`
+	File   string `json:"file"`
+	Keys   []word `json:"keys"`
+	Args   []word `json:"args"`
 }
 
 // answer is what COMMAND answered, and what the trial knows of its call.
 type answer struct {
-	ID      int           `json:"id"`
-	Reply   []json.Number `json:"reply"` // or strings with integers
-	Granted *bool         `json:"granted"`
-	Error   string        `json:"error"`
-	Kind    string        `json:"kind"`
+	ID      int
+	Reply   []json.Number // or strings with integers
+	Granted *bool
+	Error   string
+	Kind    string
 
-	key     string
+	key     word
 	took    time.Duration
 	charged int64  // by the server
 	wrong   string // why the reply is none to this call
@@ -40,8 +54,7 @@ type answer struct {
 
 // The kinds of answers, of which COMMAND says the three of errors.
 const (
-	granted  = "granted"
-	denied   = "denied"
+	replied  = "reply"
 	refused  = "refused"
 	notSent  = "not sent"
 	unknown  = "unknown"
@@ -49,7 +62,12 @@ const (
 )
 
 // isGrant reports whether it is the reply to its call, and grants.
-func (a answer) isGrant() bool { return a.Kind == granted && a.wrong == "" }
+func (a answer) isGrant() bool { return a.number(0) > 0 && a.wrong == "" }
+
+// isRefused reports whether it is an error reply with this text.
+func (a answer) isRefused(text string) bool {
+	return a.Kind == refused && strings.Contains(a.Error, text)
+}
 
 // number is a field of the reply, or 0.
 func (a answer) number(i int) (value int64) {
@@ -59,14 +77,6 @@ func (a answer) number(i int) (value int64) {
 	return value
 }
 
-// is reports whether an answer is "reply [..", of which want is the beginning, or else an error reply with this text.
-func (a answer) is(want string) bool {
-	if strings.HasPrefix(want, "reply ") {
-		return strings.HasPrefix(a.String(), want)
-	}
-	return a.Kind == refused && strings.Contains(a.Error, want)
-}
-
 // String is the answer in a few words.
 func (a answer) String() string {
 	switch {
@@ -74,8 +84,6 @@ func (a answer) String() string {
 		return a.wrong
 	case a.Reply == nil:
 		return a.Kind + ": " + a.Error
-	case a.Granted != nil && *a.Granted != (a.Kind == granted):
-		return fmt.Sprintf("granted %v is read in the reply %v", *a.Granted, a.Reply)
 	}
 	return fmt.Sprint("reply ", a.Reply)
 }
@@ -83,48 +91,43 @@ func (a answer) String() string {
 // readAnswer reads a line of COMMAND.
 func readAnswer(line []byte) (a answer) {
 	err := json.Unmarshal(line, &a)
-	switch {
-	case err != nil:
-		a.Kind, a.Error = noAnswer, fmt.Sprintf("%.200q is no answer: %v", line, err)
-	case a.number(0) > 0:
-		a.Kind = granted
+	switch isError := slices.Contains([]string{refused, notSent, unknown}, a.Kind); {
+	case err != nil || a.Reply == nil && !isError:
+		a = answer{ID: a.ID, Kind: noAnswer, Error: fmt.Sprintf("%.200q has neither a reply nor a kind", line)}
 	case a.Reply != nil:
-		a.Kind = denied
-	case !slices.Contains([]string{refused, notSent, unknown}, a.Kind):
-		a.Kind, a.Error = noAnswer, fmt.Sprintf("%.200q has neither a reply nor a kind", line)
+		a.Kind = replied
+	}
+	if a.Granted != nil && *a.Granted != (a.number(0) > 0) {
+		a.wrong = fmt.Sprintf("granted %v is read in the reply %v", *a.Granted, a.Reply)
 	}
 	return a
 }
 
 // program is a running COMMAND.
 type program struct {
-	cmd     *exec.Cmd
 	input   io.WriteCloser
-	waiting sync.Map      // channels of answers, by ids of requests
+	waiting sync.Map // channels of answers, by ids of requests
+	kill    context.CancelFunc
 	ended   chan struct{} // closed when the program has ended
 	failed  error         // how it has ended
 }
 
-func start(ctx context.Context, command, environment []string, stderr io.Writer) (*program, error) {
+// start starts COMMAND. One that cannot be started has ended.
+func start(ctx context.Context, command, environment []string, stderr io.Writer) *program {
+	ctx, kill := context.WithCancel(ctx)
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
+	stdin, input := io.Pipe()
 	output, stdout := io.Pipe()
-	cmd.Env, cmd.Stdout, cmd.Stderr = append(os.Environ(), environment...), stdout, stderr
+	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = append(os.Environ(), environment...), stdin, stdout, stderr
 	cmd.WaitDelay = time.Second // for what it has started
-	input, err := cmd.StdinPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
-		return nil, err
-	}
-	p := &program{cmd: cmd, input: input, ended: make(chan struct{})}
+	p := &program{input: input, kill: kill, ended: make(chan struct{})}
 	go p.read(output, stderr)
 	go func() {
-		p.failed = cmd.Wait()
+		p.failed = cmd.Run()
 		_ = stdout.Close()
 		close(p.ended)
 	}()
-	return p, nil
+	return p
 }
 
 // read hands out answers until the program ends. It shows lines that answer nothing.
@@ -159,13 +162,8 @@ func (p *program) ask(r request, patience time.Duration) (a answer) {
 	return a
 }
 
-// close ends the program: by the end of its input, or else by a signal.
 func (p *program) close() {
 	_ = p.input.Close()
-	select {
-	case <-p.ended:
-	case <-time.After(time.Second):
-		_ = p.cmd.Process.Kill()
-		<-p.ended
-	}
+	p.kill()
+	<-p.ended
 }

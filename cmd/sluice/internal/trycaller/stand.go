@@ -30,7 +30,7 @@ type proxy = faultproxy.Proxy
 
 // node is a server behind a proxy.
 type node struct {
-	server *localredis.Server // nil: theirs
+	server *localredis.Server
 	proxy  *proxy
 	rdb    *redis.Client // past the proxy
 }
@@ -38,85 +38,77 @@ type node struct {
 // stand is what COMMAND is tried on.
 type stand struct {
 	ctx     context.Context
+	cancel  context.CancelCauseFunc
 	kind    string
-	dir     string
 	scripts string // their folder
 	nodes   []*node
-	at      string // where COMMAND finds the nodes: a variable of its environment
-	prefix  string // of keys: no other trial on the same server has it
-	failed  error  // of a proxy
+	addrs   []string // of the proxies
+	at      string   // where COMMAND finds them: a variable of its environment
+	prefix  string   // of keys: no other trial on the same server has it
+	endMove func() error
 }
 
-func newStand(ctx context.Context, o Options) (s *stand, err error) {
-	s = &stand{ctx: ctx, kind: ownServer, prefix: fmt.Sprintf("sluice:try-caller/%x", time.Now().UnixMicro())}
-	if s.dir, err = os.MkdirTemp("", "sluice-try-"); err != nil {
-		return s, err
-	}
-	s.scripts = filepath.Join(s.dir, "scripts")
-	err, sums := os.Mkdir(s.scripts, 0o755), ""
+// newStand starts a stand, which has files in a folder.
+func newStand(ctx context.Context, o Options, dir string) (s *stand, err error) {
+	s = &stand{kind: ownServer, scripts: dir, prefix: fmt.Sprintf("sluice:try-caller/%x", time.Now().UnixMicro())}
+	s.ctx, s.cancel = context.WithCancelCause(ctx)
+	sums := ""
 	for _, script := range sluice.All() {
 		sums += script.SHA1 + "  " + script.File + "\n"
-		err = errors.Join(err, os.WriteFile(filepath.Join(s.scripts, script.File), []byte(script.Source), 0o644))
+		err = errors.Join(err, os.WriteFile(filepath.Join(dir, script.File), []byte(script.Source), 0o644))
 	}
-	err = errors.Join(err, os.WriteFile(filepath.Join(s.scripts, "SHA1SUMS"), []byte(sums), 0o644))
+	err = errors.Join(err, os.WriteFile(filepath.Join(dir, "SHA1SUMS"), []byte(sums), 0o644))
 	if o.Redis != "" {
 		s.kind = theirServer
-		return s, errors.Join(err, s.useServer(nil, o.Redis))
+		return s, errors.Join(err, s.useTheirs(o.Redis))
 	}
 	programs, missing := localredis.Programs()
 	if err = errors.Join(err, missing); err != nil {
 		return s, err
 	}
+	// The stand has a user of its own: the default user, COMMAND's, gets few rights.
+	args := []string{"--user", "stand", "on", ">pass", "~*", "&*", "+@all", "--cluster-node-timeout", "2000"}
 	if o.Cluster {
 		s.kind = ownCluster
-		return s, s.startCluster(programs[0])
-	}
-	// The stand has a user of its own: the default user, COMMAND's, gets few rights.
-	server, err := localredis.Start(programs[0], s.dir, nil, "--user", "stand", "on", ">pass", "~*", "&*", "+@all")
-	if err != nil {
+		_, err = localredis.StartCluster(programs[0], dir, 3, 1, s.addOwn, args...)
+		s.at = "SLUICE_CLUSTER=" + strings.Join(s.addrs, ",")
 		return s, err
 	}
-	return s, s.useServer(server, "redis://stand:pass@"+server.Addr)
+	server, err := localredis.Start(programs[0], dir, nil, args...)
+	if err == nil {
+		err = s.addOwn(server)
+	}
+	s.at = "SLUICE_REDIS=redis://" + strings.Join(s.addrs, ",")
+	return s, err
 }
 
-// useServer puts a proxy in front of a server. COMMAND is the user in the address, or the default user of an own one.
-func (s *stand) useServer(own *localredis.Server, address string) error {
+// useTheirs puts a proxy in front of a server. COMMAND is the user in the address.
+func (s *stand) useTheirs(address string) error {
 	options, err := redis.ParseURL(address)
 	if err != nil {
 		return err
 	}
 	at, _ := url.Parse(address)
-	if at.Host, err = s.add(own, options); err != nil {
-		return err
-	}
-	if own != nil {
-		at.User = nil
-	}
+	at.Host, err = s.add(&localredis.Server{}, options)
 	s.at = "SLUICE_REDIS=" + at.String()
-	return s.nodes[0].rdb.Ping(s.ctx).Err()
+	return errors.Join(err, s.nodes[0].rdb.Ping(s.ctx).Err())
 }
 
-// startCluster starts a cluster whose nodes say that they are where their proxies are.
-func (s *stand) startCluster(binary string) error {
-	var addrs []string
-	_, err := localredis.StartCluster(binary, s.dir, 3, 1, func(server *localredis.Server) error {
-		addr, err := s.add(server, &redis.Options{Addr: server.Addr})
-		if err != nil {
-			return err
-		}
-		addrs = append(addrs, addr)
-		_, port, _ := net.SplitHostPort(addr)
-		return s.nodes[len(s.nodes)-1].rdb.ConfigSet(s.ctx, "cluster-announce-port", port).Err()
-	}, "--cluster-node-timeout", "2000")
-	s.at = "SLUICE_CLUSTER=" + strings.Join(addrs[:min(3, len(addrs))], ",")
-	return err
+// addOwn adds a server. In a cluster it says that it is where its proxy is.
+func (s *stand) addOwn(server *localredis.Server) error {
+	options := redis.Options{Addr: server.Addr, Username: "stand", Password: "pass"}
+	options.MaxRetries, options.DialerRetries = -1, 1 // a dead server is noticed at once
+	addr, err := s.add(server, &options)
+	s.addrs = append(s.addrs, addr)
+	_, port, _ := net.SplitHostPort(addr)
+	return errors.Join(err, s.nodes[len(s.nodes)-1].rdb.ConfigSet(s.ctx, "cluster-announce-port", port).Err())
 }
 
 // add adds a node and returns the address of its proxy.
 func (s *stand) add(server *localredis.Server, options *redis.Options) (addr string, err error) {
 	n := &node{server: server, rdb: redis.NewClient(options)}
 	s.nodes = append(s.nodes, n)
-	if n.proxy, err = faultproxy.Start(options.Addr, func(err error) { s.failed = err }); err != nil {
+	if n.proxy, err = faultproxy.Start(options.Addr, s.must); err != nil {
 		return "", err
 	}
 	return n.proxy.Addr, nil
@@ -128,11 +120,15 @@ func (s *stand) close() {
 			n.proxy.Close()
 		}
 		_ = n.rdb.Close()
-		if n.server != nil {
-			n.server.Kill()
-		}
+		n.server.Kill()
 	}
-	_ = os.RemoveAll(s.dir)
+}
+
+// must ends the trial if there is an error: what it waits for is called off.
+func (s *stand) must(err error) {
+	if err != nil {
+		s.cancel(err)
+	}
 }
 
 // proxies calls a method of all proxies.
@@ -142,55 +138,53 @@ func (s *stand) proxies(do func(*proxy)) {
 	}
 }
 
-// alive returns the nodes that answer.
-func (s *stand) alive() []*node {
-	return slices.DeleteFunc(slices.Clone(s.nodes), func(n *node) bool { return n.server != nil && !n.server.Answers() })
-}
-
-// each sends a command to all nodes that answer. In a cluster, one node has its key.
-func (s *stand) each(words ...string) {
-	for _, n := range s.alive() {
-		_ = n.rdb.Do(s.ctx, each(words, anyOf)...).Err()
+// each sends a command to all nodes. In a cluster, one node has its key.
+func (s *stand) each(words ...word) {
+	var args []any
+	for _, w := range words {
+		args = append(args, string(w))
+	}
+	for _, n := range s.nodes {
+		_ = n.rdb.Do(s.ctx, args...).Err()
 	}
 }
 
 // count looks how much each call has charged.
-func (s *stand) count(answers []answer) error {
-	err := errors.New("no server of the stand answers")
-	for _, n := range s.alive() {
-		for i, a := range answers {
-			charged, failed := n.rdb.LLen(s.ctx, a.key).Result()
-			answers[i].charged = max(a.charged, charged)
-			if failed == nil {
-				err = nil
-			}
+func (s *stand) count(answers []answer) {
+	for i := range answers {
+		for _, n := range s.nodes {
+			answers[i].charged += n.rdb.LLen(s.ctx, string(answers[i].key)).Val() // 0 where the key is not
 		}
 	}
-	return err
 }
 
 // masters returns the nodes that are masters now: a busy machine may have had others take over.
 func (s *stand) masters() []*node {
-	return slices.DeleteFunc(s.alive(), func(n *node) bool {
+	return slices.DeleteFunc(slices.Clone(s.nodes), func(n *node) bool {
 		return !strings.Contains(n.rdb.Info(s.ctx, "replication").Val(), "role:master")
 	})
 }
 
 // moveSlot has the slot of {mover} on its way to the next master: calls of a key that is not there yet get ASK. At the
 // end of the move, calls of the old master get MOVED.
-func (s *stand) moveSlot() (end func() error) {
-	masters := s.masters()
-	i := slices.IndexFunc(masters, func(n *node) bool { return n.rdb.LLen(s.ctx, "{mover}").Err() == nil })
-	if i < 0 || len(masters) != 3 {
-		return func() error { return errors.New("the cluster has not three masters") }
+func (t *trial) moveSlot() {
+	masters := t.masters()
+	t.endMove = func() error { return errors.New("no master has the slot") }
+	for i, n := range masters {
+		if n.rdb.LLen(t.ctx, "{mover}").Err() == nil {
+			t.endMove = localredis.MoveSlot("mover", n.rdb, masters[(i+1)%len(masters)].rdb)
+		}
 	}
-	return localredis.MoveSlot("mover", masters[i].rdb, masters[(i+1)%3].rdb)
 }
 
-// failOver kills a master. In the end its replica has taken over.
-func (s *stand) failOver() (end func() error) {
-	s.masters()[0].server.Kill()
-	return func() error {
-		return localredis.Await("a replica takes over", func() bool { return len(s.masters()) == 3 })
+// failOver kills a master.
+func (t *trial) failOver() {
+	if masters := t.masters(); len(masters) > 0 {
+		masters[0].server.Kill()
 	}
+}
+
+// awaitMasters waits until a replica has taken over.
+func (t *trial) awaitMasters() error {
+	return localredis.Await("three masters", func() bool { return len(t.masters()) == 3 })
 }

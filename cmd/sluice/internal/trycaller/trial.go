@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -50,6 +49,7 @@ const (
 
 const (
 	atOnce   = 40
+	day      = 24 * time.Hour
 	backIn   = 10 * time.Second // for a caller to come back
 	startsIn = 2 * time.Minute  // for COMMAND to make its first call
 )
@@ -58,8 +58,6 @@ const (
 type trial struct {
 	Options
 	*stand
-	report   func(Row)
-	startup  time.Duration // from a start of COMMAND to its first reply
 	patience time.Duration // for an answer
 	last     int           // id of a request
 	programs []*program
@@ -67,90 +65,81 @@ type trial struct {
 
 // Run tries a caller, and reports each row at once. An error means that it could not be tried.
 func Run(ctx context.Context, o Options, report func(Row)) error {
-	s, err := newStand(ctx, o)
+	dir, err := os.MkdirTemp("", "sluice-try-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	s, err := newStand(ctx, o, dir)
 	defer s.close()
 	if err != nil {
 		return err
 	}
 	t := &trial{Options: o, stand: s}
 	defer t.stop()
-	t.report = func(row Row) {
-		if report(row); row.Cure != "" {
-			t.stop()
-		}
-	}
-	rows := slices.DeleteFunc(table(o.Vectors), func(r row) bool { return !strings.Contains(r.where, s.kind) })
-	names := each(rows, func(r row) string { return r.name })
-	rows = slices.DeleteFunc(rows, func(r row) bool { return !strings.Contains(r.name, o.Only) })
+	rows := t.table()
 	if len(rows) == 0 {
-		return fmt.Errorf("--only %q is in no name of a row: want a part of %s", o.Only, strings.Join(names, "; "))
+		return fmt.Errorf("--only %q: want a part of the name of a row, such as \"silent, one by one\"", o.Only)
 	}
 	for _, r := range rows {
-		if err := r.try(t); err != nil {
-			return fmt.Errorf("%s: %w", r.name, err)
+		t.startWell(r.together)
+		found := r.try(t)
+		if s.ctx.Err() != nil {
+			return fmt.Errorf("%s: %w", r.name, context.Cause(s.ctx))
 		}
-		if ctx.Err() != nil {
-			return ctx.Err()
+		for _, row := range found {
+			if report(row); row.Cure != "" {
+				t.stop()
+			}
 		}
 	}
-	return s.failed
+	return nil
 }
 
 // start starts COMMAND anew, so many times.
-func (t *trial) start(count int) error {
+func (t *trial) start(count int) {
 	t.stop()
 	for range count {
-		p, err := start(t.ctx, t.Command, []string{t.at, "SLUICE_SCRIPTS=" + t.scripts}, t.Stderr)
-		if err != nil {
-			return err
-		}
-		t.programs = append(t.programs, p)
+		t.programs = append(t.programs, start(t.ctx, t.Command, []string{t.at, "SLUICE_SCRIPTS=" + t.scripts}, t.Stderr))
 	}
-	return nil
 }
 
 // startWell starts COMMAND while all is well, if it does not run, and wants a grant of each program. One that takes one
 // call at a time needs 40 programs for 40 at once.
-func (t *trial) startWell(calls int) error {
+func (t *trial) startWell(calls int) {
 	if !t.Processes {
-		calls = 1
+		calls = min(calls, 1)
 	}
 	if len(t.programs) >= calls {
-		return nil
+		return
 	}
-	if err := t.start(calls); err != nil {
-		return err
-	}
+	t.start(calls)
 	t.patience = startsIn
 	took, failed := t.untilGranted(calls, startsIn)
 	if failed != nil {
-		return fmt.Errorf("COMMAND does not call list_log on a server that is well: %v", failed)
+		t.must(fmt.Errorf("COMMAND does not call list_log on a server that is well: %v", failed))
 	}
-	t.startup = max(t.startup, took)
-	t.patience = t.Within + 2*t.startup // of one that is started anew
-	return nil
+	t.patience = t.Within + 2*took // of one that is started anew
 }
 
 // stop ends all that runs of COMMAND.
 func (t *trial) stop() {
-	var work sync.WaitGroup
 	for _, p := range t.programs {
-		work.Go(p.close)
+		p.close()
 	}
-	work.Wait()
 	t.programs = nil
 }
 
 // untilGranted makes calls at once until all are granted, and says for how long. Or else it says which was not.
 func (t *trial) untilGranted(count int, limit time.Duration) (time.Duration, *answer) {
 	for began := time.Now(); ; time.Sleep(50 * time.Millisecond) {
-		answers := t.calls(count, "well")
+		answers := t.calls(count)
 		i := slices.IndexFunc(answers, func(a answer) bool { return !a.isGrant() })
 		if i < 0 {
 			return time.Since(began), nil
 		}
 		hopeless := answers[i].Kind == noAnswer || answers[i].wrong != ""
-		if hopeless || time.Since(began) > limit || t.ctx.Err() != nil {
+		if hopeless || time.Since(began) > limit {
 			return limit, &answers[i]
 		}
 	}
@@ -158,19 +147,20 @@ func (t *trial) untilGranted(count int, limit time.Duration) (time.Duration, *an
 
 // calls makes calls at once, each of which is to charge a permit to a key of its own. Every second key is in the slot
 // that moves, if one does.
-func (t *trial) calls(count int, limiter string) []answer {
+func (t *trial) calls(count int) []answer {
 	answers := make([]answer, count)
 	var work sync.WaitGroup
 	for i := range answers {
 		id := t.last + 1
 		subject := []string{"mover", fmt.Sprint("s", id)}[i%2]
-		key := fmt.Sprintf("%s/%s-%d:{%s}:ll1", t.prefix, limiter, id, subject)
+		key := word(fmt.Sprintf("%s-%d:{%s}:ll1", t.prefix, id, subject))
 		limit := int64(1000 + 100*(id%9000)) // of its own, so that the reply to another call is known
-		r := t.request("list_log_v1", []string{key}, fmt.Sprint(limit), "3600000000", "1", "0")
+		r := t.request("list_log_v1", []word{key}, word(fmt.Sprint(limit)), "3600000000", "1", "0")
 		work.Go(func() {
 			a := t.programs[i%len(t.programs)].ask(r, t.patience)
 			remaining := a.number(1) // of the limit; the client may have sent it several times
-			isReply := len(a.Reply) == 5 && a.Kind == granted && remaining < limit && remaining > limit-100
+			age := time.Since(time.UnixMicro(a.number(4)))
+			isReply := len(a.Reply) == 5 && a.isGrant() && remaining < limit && remaining > limit-100 && age.Abs() < day
 			if a.Reply != nil && !isReply {
 				a.wrong = fmt.Sprintf("%v to the first call of %d permits", a, limit)
 			}
@@ -183,22 +173,10 @@ func (t *trial) calls(count int, limiter string) []answer {
 }
 
 // request is a call of a script in the folder of scripts.
-func (t *trial) request(name string, keys []string, args ...string) request {
+func (t *trial) request(name string, keys []word, args ...word) request {
 	t.last++
 	path := filepath.Join(t.scripts, name+".lua")
-	source, _ := os.ReadFile(path) // without the file COMMAND has nothing to load, and says so
-	return request{t.last, name, redis.NewScript(string(source)).Hash(), path, each(keys, hexOf), each(args, hexOf)}
+	source, err := os.ReadFile(path)
+	t.must(err)
+	return request{t.last, name, redis.NewScript(string(source)).Hash(), path, keys, args}
 }
-
-// each makes something of each.
-func each[T, U any](all []T, make func(T) U) []U {
-	made := []U{}
-	for _, one := range all {
-		made = append(made, make(one))
-	}
-	return made
-}
-
-func hexOf(word string) string { return fmt.Sprintf("%x", word) }
-
-func anyOf(word string) any { return word }

@@ -16,6 +16,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9/logging"
 )
 
 // TestMain is COMMAND where a test says so: a caller that is right, or wrong in one way.
@@ -24,6 +26,7 @@ func TestMain(m *testing.M) {
 		serve(fault)
 		return
 	}
+	logging.Disable()
 	os.Exit(m.Run())
 }
 
@@ -210,9 +213,9 @@ func ask(conn net.Conn, words []string) (reply []int64, failed string, err error
 	return reply, "", err
 }
 
-func texts(words []string) (plain []string) {
+func texts(words []word) (plain []string) {
 	for _, word := range words {
-		text, _ := hex.DecodeString(word)
+		text, _ := hex.DecodeString(string(word))
 		plain = append(plain, string(text))
 	}
 	return plain
@@ -231,7 +234,7 @@ var callers = []struct {
 	{"none", "", "", "", Options{Vectors: vectors}},
 	{"none", "", "", "", cluster},
 	{"none", "one by one", "", "", processes},
-	{"none, asks for the unknown", "commands", "", "", Options{}},
+	{"none, asks for the unknown", "ACL", "", "", Options{}},
 	{"retries", "lost, one by one", ChargedOnce, "replies are lost, one by one", Options{}},
 	{"retries", "lost, 40", ChargedOnce, "replies are lost, 40 at once", Options{}},
 	{"waits", "silent, one", EndsInTime, "silent, one by one", Options{}},
@@ -246,7 +249,7 @@ var callers = []struct {
 	{"knows no errors", "error", TellsApart, "the error reply OOM", Options{}},
 	{"knows no errors", "error", ReadsRight, "the error WRONGTYPE", Options{}},
 	{"mixes", "silent, one", ComesBack, "silent, one by one", Options{}},
-	{"eval", "commands", AsksLittle, theCommands, Options{}},
+	{"eval", "ACL", AsksLittle, theRights, Options{}},
 	{"one", "several", ReadsRight, "several permits", Options{}},
 	{"throws denials", "denial", ReadsRight, "a denial", Options{}},
 	{"sends floats", "2^53", ReadsRight, "a number above 2^53", Options{}},
