@@ -20,7 +20,7 @@ const (
 	ListLogManyV1SHA1        = "7e29100f2a7bda4fb8d991b60d6285b41497086b"
 	ListLogReturnV1SHA1      = "bb7ef30fc9359a1d63c779cda53fd616db35a0df"
 	ListLogV1SHA1            = "d1926ff5cc8a8cc1665a22dd7ca56c071ff166c4"
-	QuotaReturnV1SHA1        = "c929ad83102ac526dd8aa1c9880da6d69c9e327e"
+	QuotaReturnV1SHA1        = "c084be6e522b4077e8159cd6831d22208777792d"
 	QuotaV1SHA1              = "da035760c5ec6d72f096a37f04e9ceaeb3c050d8"
 	SliceRingManyV1SHA1      = "4d202d4519ba7a0c41abac01ddd404849d9c4349"
 	SliceRingReturnV1SHA1    = "61ca5bc148d6b69ae4f7cbfc59df77570f58b834"
@@ -893,7 +893,7 @@ func ZSetLogV1() Script {
 // of them.
 func Libraries() []Library {
 	return []Library{
-		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "2ada6cd28aa8d0a421e9790840d2f416d6e5d829", Source: sluiceV1Source},
+		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "76f239896fa29a3ec67ad384f3a112c50b3bdfee", Source: sluiceV1Source},
 	}
 }
 

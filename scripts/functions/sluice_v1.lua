@@ -1662,7 +1662,7 @@ end
 
 local returned = math.min(permits, count)
 if stored_begin ~= begin or returned == 0 then return {0} end
-local state = string.format("%.0f %.0f", begin, count - returned) -- Redis 7.2 prints large round numbers as 1e+9
+local state = begin_text .. " " .. count - returned
 local ttl = redis.call("PTTL", quota) -- below 0 where an operator made it stay
 if ttl < 0 then
   redis.call("SET", quota, state)

@@ -22,7 +22,7 @@ func quota(c call) Outcome {
 	if permits > limit {
 		return c.fails("BADARG permits: want up to limit")
 	}
-	stored, count, bad := c.quota()
+	stored, text, count, bad := c.quota()
 	if bad != "" {
 		return c.fails(bad)
 	}
@@ -42,7 +42,7 @@ func quota(c call) Outcome {
 	if begin <= stored && stored <= clock {
 		begin = stored
 	} else {
-		count = 0
+		text, count = fmt.Sprint(begin), 0
 	}
 
 	count = min(count+reported, 1e13)
@@ -57,7 +57,7 @@ func quota(c call) Outcome {
 	outcome := Outcome{After: c.store}
 	if granted+reported > 0 {
 		outcome.After = c.store.With(c.keys[0], Value{
-			Type: "string", Text: fmt.Sprint(begin, " ", count), Expires: c.now/1000 + milliseconds(ends-c.now),
+			Type: "string", Text: fmt.Sprint(text, " ", count), Expires: c.now/1000 + milliseconds(ends-c.now),
 		})
 	}
 	if count > 0 {
@@ -67,24 +67,24 @@ func quota(c call) Outcome {
 	return outcome
 }
 
-// quota returns what is stored.
-func (c call) quota() (begin, count int64, bad string) {
+// quota returns what is stored, and the text of its begin.
+func (c call) quota() (begin int64, text string, count int64, bad string) {
 	value, ok := c.holds(c.keys[0], "string")
 	if !ok {
-		return 0, 0, wrongType
+		return 0, "", 0, wrongType
 	}
 	if value.Type == "" {
-		return 0, 0, ""
+		return 0, "0", 0, ""
 	}
-	first, second, _ := strings.Cut(value.Text, " ")
-	begin, err := fromDigits(first, maxTime)
+	text, rest, _ := strings.Cut(value.Text, " ")
+	begin, err := fromDigits(text, maxTime)
 	if err == nil {
-		count, err = fromDigits(second, 1e13)
+		count, err = fromDigits(rest, 1e13)
 	}
 	if err != nil {
-		return 0, 0, badQuota
+		return 0, "", 0, badQuota
 	}
-	return begin, count, ""
+	return begin, text, count, ""
 }
 
 // fromDigits reads a number of digits alone, up to most.
@@ -98,7 +98,7 @@ func fromDigits(text string, most uint64) (int64, error) {
 
 // quotaReturn is quota_return_v1.
 func quotaReturn(c call) Outcome {
-	begin, count, bad := c.quota()
+	begin, text, count, bad := c.quota()
 	if bad != "" {
 		return c.fails(bad)
 	}
@@ -108,7 +108,7 @@ func quotaReturn(c call) Outcome {
 		return outcome
 	}
 	value := c.store[c.keys[0]]
-	value.Text = fmt.Sprint(begin, " ", count-returned)
+	value.Text = fmt.Sprint(text, " ", count-returned)
 	if value.Expires > 0 {
 		value.Expires = max(value.Expires, c.now/1000+1) // where it is overdue
 	}
