@@ -11,8 +11,8 @@ func All() []Script {
 
 // The SHA1 of each script, by which EVALSHA calls it.
 const (
-	BudgetSettleV1SHA1       = "b3b1aeaf38e58af4f6f413e6d2d933d694481bfe"
-	BudgetV1SHA1             = "e672d3a8f52f6a15a44927c49ac3b1dc35334bd4"
+	BudgetSettleV1SHA1       = "330a94a18ec1d4ca7c67db76ad43558a399ed786"
+	BudgetV1SHA1             = "5a114b5460e34f4d50ff7c3b3818407f508c39e7"
 	ConcurrencyReleaseV1SHA1 = "c95048d1959834d832351b20041c799cae615a8f"
 	ConcurrencyV1SHA1        = "bc45ad84fff3081aa45aa801bde3ee39a80be384"
 	GCRAManyV1SHA1           = "17830f0ab2553a288de26da3c2e1cf41c377c64d"
@@ -21,10 +21,10 @@ const (
 	ListLogReturnV1SHA1      = "bb7ef30fc9359a1d63c779cda53fd616db35a0df"
 	ListLogV1SHA1            = "d1926ff5cc8a8cc1665a22dd7ca56c071ff166c4"
 	QuotaReturnV1SHA1        = "c084be6e522b4077e8159cd6831d22208777792d"
-	QuotaV1SHA1              = "da035760c5ec6d72f096a37f04e9ceaeb3c050d8"
-	SliceRingManyV1SHA1      = "4d202d4519ba7a0c41abac01ddd404849d9c4349"
+	QuotaV1SHA1              = "ea2831bfc4309a5f87bcc89ef20f0a8779c329f8"
+	SliceRingManyV1SHA1      = "9dccca7bcd32580c9b3b560741c67a959d9d962f"
 	SliceRingReturnV1SHA1    = "61ca5bc148d6b69ae4f7cbfc59df77570f58b834"
-	SliceRingV1SHA1          = "26b3c295d086bccff0a8133595633c7976bdd873"
+	SliceRingV1SHA1          = "7ede8c80c68d61e74c960d27dfcec543f12c618f"
 	TokenBucketSetV1SHA1     = "69e4a5735584f250b38e97d5cac1cf20a765ee1f"
 	TokenBucketV1SHA1        = "c35cc72d7143d5518aad781c5083d3624b00ae3b"
 	ZSetLogReturnV1SHA1      = "c87f14dbb34f36b0a820c0d1f3f601f572f262ad"
@@ -539,15 +539,15 @@ func QuotaV1() Script {
 			{Name: "count", Type: "int", Min: 0, Max: -1, Text: "permits in it now; charges stop at 10^13"},
 		},
 		Errors: []ErrorReply{
-			{Code: "BADARG", Text: "an argument is wrong, or the server's clock is in none of the periods"},
+			{Code: "BADARG", Text: "an argument is wrong, or the clock, as STATE has it, is in none of the periods"},
 			{Code: "WRONGTYPE", Text: "quota holds something other than a string"},
 			{Code: "BADSTATE", Text: "quota holds a text that is not in the layout qt/1"},
 		},
-		Commands:   []string{"GET", "SET", "TIME"},
+		Commands:   []string{"GET", "PTTL", "SET", "TIME"},
 		State:      "qt/1",
-		Layout:     "\"<begin> <count>\" in digits. Under another begin than that of the chosen period, an earlier one is over; a later one that the clock has reached goes on (the calendar has changed). A clock up to 60 s before the stored begin stands still there; one further before it finds the count void. Expires when the period ends",
+		Layout:     "\"<begin> <count>\" in digits. Under another begin than that of the chosen period, an earlier one is over; a later one that the clock has reached goes on (the calendar has changed). A clock up to 60 s before the stored begin stands still there; one further before it finds the count void. Expires when the period ends: the longest charged under its begin",
 		Complexity: "O(1)",
-		Cost:       "TIME, one GET, at most one SET",
+		Cost:       "TIME, one GET, at most one PTTL and one SET",
 		Redis:      "5.0",
 	}
 }
@@ -893,7 +893,7 @@ func ZSetLogV1() Script {
 // of them.
 func Libraries() []Library {
 	return []Library{
-		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "76f239896fa29a3ec67ad384f3a112c50b3bdfee", Source: sluiceV1Source},
+		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "468395833872c1dbad12a0789266405d4f9df39d", Source: sluiceV1Source},
 	}
 }
 

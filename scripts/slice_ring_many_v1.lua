@@ -153,7 +153,7 @@ local function decide(rings)
   local charge = reported + granted
   if charge > 0 then
     -- Takes charge, rings, slices, sizes, struct and what ring_read gives. Charges every window, or none if Redis
-    -- refuses a command: first what changes no decision, then SETRANGE alone. Its first call is refused, or none:
+    -- refuses a command: first what changes no decision, then SETRANGE alone. Of that the first is refused, or none:
     -- rights are the same for all, and memory counts only before a script's first write.
     for i = 1, #slices do
       local gap, slice, size = gaps[i], slices[i], sizes[i]

@@ -296,9 +296,9 @@ var concurrencyReleaseV1Costs = []cost{
 var quotaV1Costs = []cost{
 	{"a look", after("0s 9 1 0" + days), line{"0s", "9 0 0" + days, "TIME GET"}},
 	{"the first grant", nil, line{"0s", "9 1 0" + days, "TIME GET SET"}},
-	{"another", after("0s 9 1 0" + days), line{"1s", "9 1 0" + days, "TIME GET SET"}},
+	{"another", after("0s 9 1 0" + days), line{"1s", "9 1 0" + days, "TIME GET PTTL SET"}},
 	{"denied", after("0s 9 9 0" + days), line{"1s", "9 1 0" + days, "TIME GET"}},
-	{"denied with a report", after("0s 9 9 0" + days), line{"1s", "9 1 1" + days, "TIME GET SET"}},
+	{"denied with a report", after("0s 9 9 0" + days), line{"1s", "9 1 1" + days, "TIME GET PTTL SET"}},
 	{"in none of the periods", nil, line{"48h", "9 1 0" + days, "TIME GET"}},
 }
 

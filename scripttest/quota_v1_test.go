@@ -1,12 +1,13 @@
 package scripttest_test
 
 // Calendars, as arguments: days; days that a caller names whose clock is a day behind; billing periods that begin half
-// a day later; a day of 23 hours and one of 25.
+// a day later; a day of 23 hours and one of 25; half days.
 const (
 	days    = " @-24h @0s @24h @48h"
 	behind  = " @-48h @-24h @0s @24h"
 	billing = " @-12h @12h @36h @60h"
 	summer  = " @-1h @0s @23h @48h"
+	halves  = " @-12h @0s @12h @24h"
 )
 
 // limit permits reported first second third after -> granted remaining wait reset_after begin ends count
@@ -49,6 +50,12 @@ var quotaV1 = table{
 			{"0s", "10 1 7" + days, "0 0 24h 24h @0s @24h 16"},
 			{"0s", "10 0 1" + days, "0 0 24h 24h @0s @24h 17"},
 			{"24h", "10 0 0" + days, "0 10 0 0 @24h @48h 0"},
+		}},
+		{"two calendars with one begin: what is charged is kept until the later end", []line{
+			{"0s", "10 9 0" + days, "9 1 0 24h @0s @24h 9"},
+			{"1h", "10 1 0" + halves, "1 0 0 11h @0s @12h 10"},
+			{"13h", "10 1 0" + days, "0 0 11h 11h @0s @24h 10"},
+			{"13h", "10 9 0" + halves, "9 1 0 11h @12h @24h 9"},
 		}},
 		{"a count stops at 10^13", []line{
 			{"", "!SET $1 @0s~9999999999999", "OK"},

@@ -232,7 +232,7 @@ if charge > 0 then
   counts_before = {unpack(counts)}
   -- PART ring_charge: printed by make generate
   -- Takes charge, rings, slices, sizes, struct and what ring_read gives. Charges every window, or none if Redis
-  -- refuses a command: first what changes no decision, then SETRANGE alone. Its first call is refused, or none:
+  -- refuses a command: first what changes no decision, then SETRANGE alone. Of that the first is refused, or none:
   -- rights are the same for all, and memory counts only before a script's first write.
   for i = 1, #slices do
     local gap, slice, size = gaps[i], slices[i], sizes[i]
@@ -461,7 +461,7 @@ elseif granted > 0 then
   local charge, counts_before = granted, {unpack(counts)}
   -- PART ring_charge: printed by make generate
   -- Takes charge, rings, slices, sizes, struct and what ring_read gives. Charges every window, or none if Redis
-  -- refuses a command: first what changes no decision, then SETRANGE alone. Its first call is refused, or none:
+  -- refuses a command: first what changes no decision, then SETRANGE alone. Of that the first is refused, or none:
   -- rights are the same for all, and memory counts only before a script's first write.
   for i = 1, #slices do
     local gap, slice, size = gaps[i], slices[i], sizes[i]
@@ -1701,15 +1701,15 @@ local function quota_v1(KEYS, ARGV)
 -- REPLY[7]    ends         time  0..                     end of that period
 -- REPLY[8]    count        int   0..                     permits in it now; charges stop at 10^13
 --
--- ERROR       BADARG       an argument is wrong, or the server's clock is in none of the periods
+-- ERROR       BADARG       an argument is wrong, or the clock, as STATE has it, is in none of the periods
 -- ERROR       WRONGTYPE    quota holds something other than a string
 -- ERROR       BADSTATE     quota holds a text that is not in the layout qt/1
 --
 -- STATE       qt/1         "<begin> <count>" in digits. Under another begin than that of the chosen period, an earlier
 --                          one is over; a later one that the clock has reached goes on (the calendar has changed). A
 --                          clock up to 60 s before the stored begin stands still there; one further before it
---                          finds the count void. Expires when the period ends
--- COMPLEXITY  O(1)         TIME, one GET, at most one SET
+--                          finds the count void. Expires when the period ends: the longest charged under its begin
+-- COMPLEXITY  O(1)         TIME, one GET, at most one PTTL and one SET
 -- REDIS       5.0
 
 -- PART arguments: printed by make generate
@@ -1773,10 +1773,11 @@ local wanted, wait, granted = permits == 0 and 1 or permits, 0, permits -- a loo
 if count + wanted > limit then wait, granted = ends - now, 0 end
 count = count + granted
 if reported + granted > 0 then
-  -- As text, because Redis prints numbers slowly. .. keeps 14 digits, which begin may exceed. 1 ms late: the clock of
-  -- expiry may be behind TIME.
-  begin_text = begin_text or string.format("%.0f", begin)
-  redis.call("SET", quota, begin_text .. " " .. count, "PX", math.ceil((ends - now) / 1000) + 1 .. "")
+  -- 1 ms late: the clock of expiry may be behind TIME. Another calendar may have a later end: PTTL is that, if any.
+  local ms = math.ceil((ends - now) / 1000) + 1
+  if begin_text then ms = math.max(ms, redis.call("PTTL", quota)) end
+  begin_text = begin_text or string.format("%.0f", begin) -- .. keeps 14 digits
+  redis.call("SET", quota, begin_text .. " " .. count, "PX", string.format("%.0f", ms))
 end
 return {granted, math.max(limit - count, 0), wait, count > 0 and ends - now or 0, now, begin, ends, count}
 end
@@ -1946,7 +1947,7 @@ local function decide(rings)
   local charge = reported + granted
   if charge > 0 then
     -- Takes charge, rings, slices, sizes, struct and what ring_read gives. Charges every window, or none if Redis
-    -- refuses a command: first what changes no decision, then SETRANGE alone. Its first call is refused, or none:
+    -- refuses a command: first what changes no decision, then SETRANGE alone. Of that the first is refused, or none:
     -- rights are the same for all, and memory counts only before a script's first write.
     for i = 1, #slices do
       local gap, slice, size = gaps[i], slices[i], sizes[i]
@@ -2313,7 +2314,7 @@ local charge = reported + granted
 if charge > 0 then
   -- PART ring_charge: printed by make generate
   -- Takes charge, rings, slices, sizes, struct and what ring_read gives. Charges every window, or none if Redis
-  -- refuses a command: first what changes no decision, then SETRANGE alone. Its first call is refused, or none:
+  -- refuses a command: first what changes no decision, then SETRANGE alone. Of that the first is refused, or none:
   -- rights are the same for all, and memory counts only before a script's first write.
   for i = 1, #slices do
     local gap, slice, size = gaps[i], slices[i], sizes[i]

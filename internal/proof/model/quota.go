@@ -34,13 +34,13 @@ func quota(c call) Outcome {
 	if clock < bounds[0] || clock >= bounds[3] {
 		return c.fails("BADARG first: want periods around the server's clock")
 	}
-	period := 0
+	expires, period := int64(0), 0
 	for period < 2 && clock >= bounds[period+1] {
 		period++
 	}
 	begin, ends := bounds[period], bounds[period+1]
 	if begin <= stored && stored <= clock {
-		begin = stored
+		begin, expires = stored, c.store[c.keys[0]].Expires
 	} else {
 		text, count = fmt.Sprint(begin), 0
 	}
@@ -57,7 +57,7 @@ func quota(c call) Outcome {
 	outcome := Outcome{After: c.store}
 	if granted+reported > 0 {
 		outcome.After = c.store.With(c.keys[0], Value{
-			Type: "string", Text: fmt.Sprint(text, " ", count), Expires: c.now/1000 + milliseconds(ends-c.now),
+			Type: "string", Text: fmt.Sprint(text, " ", count), Expires: max(expires, c.now/1000+milliseconds(ends-c.now)),
 		})
 	}
 	if count > 0 {

@@ -181,7 +181,7 @@ elseif granted > 0 then
   local charge, counts_before = granted, {unpack(counts)}
   -- PART ring_charge: printed by make generate
   -- Takes charge, rings, slices, sizes, struct and what ring_read gives. Charges every window, or none if Redis
-  -- refuses a command: first what changes no decision, then SETRANGE alone. Its first call is refused, or none:
+  -- refuses a command: first what changes no decision, then SETRANGE alone. Of that the first is refused, or none:
   -- rights are the same for all, and memory counts only before a script's first write.
   for i = 1, #slices do
     local gap, slice, size = gaps[i], slices[i], sizes[i]
