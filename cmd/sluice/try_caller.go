@@ -9,7 +9,9 @@ import (
 	"github.com/sluice-redis/sluice/cmd/sluice/internal/trycaller"
 )
 
-func parseTryCaller(args []string) (o trycaller.Options, err error) {
+// tryCaller prints a row for each thing that was tried, or for each property that failed, with what cures it.
+func (a app) tryCaller(ctx context.Context, args []string) error {
+	o := trycaller.Options{Stderr: a.stderr}
 	if i := slices.Index(args, "--"); i >= 0 {
 		args, o.Command = args[:i], args[i+1:]
 	}
@@ -20,28 +22,17 @@ func parseTryCaller(args []string) (o trycaller.Options, err error) {
 	flags.DurationVar(&o.Within, "within", 3*time.Second, "")
 	flags.StringVar(&o.Vectors, "vectors", "", "")
 	flags.StringVar(&o.Only, "only", "", "")
-	err = parseOnlyFlags(flags, args)
+	err := parseOnlyFlags(flags, args)
 	switch {
 	case err != nil:
-	case len(o.Command) == 0:
-		err = usagef("want -- and COMMAND")
-	case o.Redis != "" && (o.Cluster || o.Vectors != ""):
-		err = usagef("--redis goes without --in-cluster and --vectors")
-	case o.Redis != "" && !strings.HasPrefix(o.Redis, "redis://"):
-		err = usagef("--redis: want redis://, because the proxy reads what is sent")
-	case o.Within <= 0:
-		err = usagef("--within: want more than 0")
-	}
-	return o, err
-}
-
-// tryCaller prints a row for each thing that was tried, or for each property that failed, with what cures it.
-func (a app) tryCaller(ctx context.Context, args []string) error {
-	o, err := parseTryCaller(args)
-	if err != nil {
 		return err
+	case len(o.Command) == 0:
+		return usagef("want -- and COMMAND")
+	case o.Redis != "" && (o.Cluster || o.Vectors != ""):
+		return usagef("--redis goes without --in-cluster and --vectors")
+	case o.Redis != "" && !strings.HasPrefix(o.Redis, "redis://"):
+		return usagef("--redis: want redis://, because the proxy reads what is sent")
 	}
-	o.Stderr = a.stderr
 	out, failed := newScreen(a.stdout), false
 	err = trycaller.Run(ctx, o, func(row trycaller.Row) {
 		if row.Cure == "" {

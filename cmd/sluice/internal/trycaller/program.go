@@ -2,31 +2,30 @@ package trycaller
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
-	"slices"
 	"strings"
 	"sync"
 	"time"
 )
 
-// word is a key or an argument. COMMAND gets it in hexadecimal; the vectors have a character for each byte.
+// word is a key or an argument: a character for each byte, as in the vectors. COMMAND gets it in hexadecimal.
 type word string
 
-// MarshalText is for COMMAND.
-func (w word) MarshalText() ([]byte, error) { return fmt.Appendf(nil, "%x", string(w)), nil }
-
-// UnmarshalText is for the vectors.
-func (w *word) UnmarshalText(text []byte) error {
-	for _, character := range string(text) {
-		*w += word([]byte{byte(character)})
+func (w word) bytes() (all []byte) {
+	for _, character := range w {
+		all = append(all, byte(character))
 	}
-	return nil
+	return all
 }
+
+// MarshalText is for COMMAND.
+func (w word) MarshalText() ([]byte, error) { return fmt.Appendf(nil, "%x", w.bytes()), nil }
 
 // request is a call, as a line for COMMAND.
 type request struct {
@@ -44,7 +43,7 @@ type answer struct {
 	Reply   []json.Number // or strings with integers
 	Granted *bool
 	Error   string
-	Kind    string
+	Kind    string // that of an error; or "reply", or "no answer"
 
 	key     word
 	took    time.Duration
@@ -52,21 +51,12 @@ type answer struct {
 	wrong   string // why the reply is none to this call
 }
 
-// The kinds of answers, of which COMMAND says the three of errors.
-const (
-	replied  = "reply"
-	refused  = "refused"
-	notSent  = "not sent"
-	unknown  = "unknown"
-	noAnswer = "no answer"
-)
-
 // isGrant reports whether it is the reply to its call, and grants.
 func (a answer) isGrant() bool { return a.number(0) > 0 && a.wrong == "" }
 
 // isRefused reports whether it is an error reply with this text.
 func (a answer) isRefused(text string) bool {
-	return a.Kind == refused && strings.Contains(a.Error, text)
+	return a.Kind == "refused" && strings.Contains(a.Error, text)
 }
 
 // number is a field of the reply, or 0.
@@ -79,28 +69,10 @@ func (a answer) number(i int) (value int64) {
 
 // String is the answer in a few words.
 func (a answer) String() string {
-	switch {
-	case a.wrong != "":
-		return a.wrong
-	case a.Reply == nil:
-		return a.Kind + ": " + a.Error
+	if a.Kind == "reply" {
+		return cmp.Or(a.wrong, fmt.Sprint("reply ", a.Reply))
 	}
-	return fmt.Sprint("reply ", a.Reply)
-}
-
-// readAnswer reads a line of COMMAND.
-func readAnswer(line []byte) (a answer) {
-	err := json.Unmarshal(line, &a)
-	switch isError := slices.Contains([]string{refused, notSent, unknown}, a.Kind); {
-	case err != nil || a.Reply == nil && !isError:
-		a = answer{ID: a.ID, Kind: noAnswer, Error: fmt.Sprintf("%.200q has neither a reply nor a kind", line)}
-	case a.Reply != nil:
-		a.Kind = replied
-	}
-	if a.Granted != nil && *a.Granted != (a.number(0) > 0) {
-		a.wrong = fmt.Sprintf("granted %v is read in the reply %v", *a.Granted, a.Reply)
-	}
-	return a
+	return a.Kind + ": " + a.Error
 }
 
 // program is a running COMMAND.
@@ -132,16 +104,20 @@ func start(ctx context.Context, command, environment []string, stderr io.Writer)
 
 // read hands out answers until the program ends. It shows lines that answer nothing.
 func (p *program) read(output io.Reader, stderr io.Writer) {
-	for lines := bufio.NewReader(output); ; {
-		line, err := lines.ReadBytes('\n')
-		if err != nil {
-			return
+	for lines := bufio.NewScanner(output); lines.Scan(); {
+		var a answer
+		if err := json.Unmarshal(lines.Bytes(), &a); err != nil {
+			a.Kind, a.Error = "no answer", err.Error()
+		} else if a.Reply != nil {
+			a.Kind = "reply"
 		}
-		a := readAnswer(line)
+		if a.Granted != nil && *a.Granted != (a.number(0) > 0) {
+			a.wrong = fmt.Sprintf("granted %v is read in the reply %v", *a.Granted, a.Reply)
+		}
 		if to, found := p.waiting.LoadAndDelete(a.ID); found {
 			to.(chan answer) <- a
 		} else {
-			fmt.Fprintf(stderr, "COMMAND printed %.200q\n", line)
+			fmt.Fprintf(stderr, "COMMAND printed %.200q\n", lines.Text())
 		}
 	}
 }
@@ -154,16 +130,10 @@ func (p *program) ask(r request, patience time.Duration) (a answer) {
 	select {
 	case a = <-to:
 	case <-p.ended:
-		a = answer{Kind: noAnswer, Error: fmt.Sprint("COMMAND ended: ", p.failed)}
+		a = answer{Kind: "no answer", Error: fmt.Sprint("COMMAND ended: ", p.failed)}
 	case <-time.After(patience):
-		a = answer{Kind: noAnswer, Error: fmt.Sprint("not in ", patience)}
+		a = answer{Kind: "no answer", Error: fmt.Sprint("not in ", patience)}
 	}
 	a.took = time.Since(began)
 	return a
-}
-
-func (p *program) close() {
-	_ = p.input.Close()
-	p.kill()
-	<-p.ended
 }

@@ -1,16 +1,14 @@
 package trycaller
 
 import (
-	"context"
+	"cmp"
 	"errors"
-	"fmt"
 	"net"
 	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -19,11 +17,14 @@ import (
 	"github.com/sluice-redis/sluice/internal/localredis"
 )
 
-// The kinds of stands, as in row.where.
+// The kinds of stands on which rows are tried.
 const (
 	theirServer = "--redis"
 	ownServer   = "server"
 	ownCluster  = "cluster"
+
+	alone      = theirServer + ownServer
+	everywhere = alone + ownCluster
 )
 
 type proxy = faultproxy.Proxy
@@ -35,133 +36,118 @@ type node struct {
 	rdb    *redis.Client // past the proxy
 }
 
-// stand is what COMMAND is tried on.
-type stand struct {
-	ctx     context.Context
-	cancel  context.CancelCauseFunc
-	kind    string
-	scripts string // their folder
-	nodes   []*node
-	addrs   []string // of the proxies
-	at      string   // where COMMAND finds them: a variable of its environment
-	prefix  string   // of keys: no other trial on the same server has it
-	endMove func() error
-}
-
-// newStand starts a stand, which has files in a folder.
-func newStand(ctx context.Context, o Options, dir string) (s *stand, err error) {
-	s = &stand{kind: ownServer, scripts: dir, prefix: fmt.Sprintf("sluice:try-caller/%x", time.Now().UnixMicro())}
-	s.ctx, s.cancel = context.WithCancelCause(ctx)
-	sums := ""
+// startStand starts what COMMAND is tried on. It writes files in a folder.
+func (t *trial) startStand(dir string) error {
+	t.scripts = dir
+	sums, err := "", error(nil)
 	for _, script := range sluice.All() {
 		sums += script.SHA1 + "  " + script.File + "\n"
 		err = errors.Join(err, os.WriteFile(filepath.Join(dir, script.File), []byte(script.Source), 0o644))
 	}
 	err = errors.Join(err, os.WriteFile(filepath.Join(dir, "SHA1SUMS"), []byte(sums), 0o644))
-	if o.Redis != "" {
-		s.kind = theirServer
-		return s, errors.Join(err, s.useTheirs(o.Redis))
+	if t.Redis != "" {
+		t.kind = theirServer
+		return errors.Join(err, t.add(&localredis.Server{}, t.Redis))
 	}
 	programs, missing := localredis.Programs()
 	if err = errors.Join(err, missing); err != nil {
-		return s, err
+		return err
 	}
-	// The stand has a user of its own: the default user, COMMAND's, gets few rights.
-	args := []string{"--user", "stand", "on", ">pass", "~*", "&*", "+@all", "--cluster-node-timeout", "2000"}
-	if o.Cluster {
-		s.kind = ownCluster
-		_, err = localredis.StartCluster(programs[0], dir, 3, 1, s.addOwn, args...)
-		s.at = "SLUICE_CLUSTER=" + strings.Join(s.addrs, ",")
-		return s, err
+	// The trial has a user of its own: the default user, COMMAND's, gets few rights.
+	args := []string{"--user", "trial", "on", ">pass", "~*", "&*", "+@all", "--cluster-node-timeout", "2000"}
+	if t.Cluster {
+		t.kind = ownCluster
+		_, err = localredis.StartCluster(programs[0], dir, 3, 1, t.addOwn, args...)
+		return err
 	}
+	t.kind = ownServer
 	server, err := localredis.Start(programs[0], dir, nil, args...)
-	if err == nil {
-		err = s.addOwn(server)
+	if err != nil {
+		return err
 	}
-	s.at = "SLUICE_REDIS=redis://" + strings.Join(s.addrs, ",")
-	return s, err
+	return t.addOwn(server)
 }
 
-// useTheirs puts a proxy in front of a server. COMMAND is the user in the address.
-func (s *stand) useTheirs(address string) error {
+// addOwn adds a server. In a cluster it says that it is where its proxy is.
+func (t *trial) addOwn(server *localredis.Server) error {
+	if err := t.add(server, "redis://trial:pass@"+server.Addr); err != nil {
+		return err
+	}
+	n := t.nodes[len(t.nodes)-1]
+	_, port, _ := net.SplitHostPort(n.proxy.Addr)
+	return n.rdb.ConfigSet(t.ctx, "cluster-announce-port", port).Err()
+}
+
+// add puts a proxy in front of a server.
+func (t *trial) add(server *localredis.Server, address string) error {
 	options, err := redis.ParseURL(address)
 	if err != nil {
 		return err
 	}
-	at, _ := url.Parse(address)
-	at.Host, err = s.add(&localredis.Server{}, options)
-	s.at = "SLUICE_REDIS=" + at.String()
-	return errors.Join(err, s.nodes[0].rdb.Ping(s.ctx).Err())
-}
-
-// addOwn adds a server. In a cluster it says that it is where its proxy is.
-func (s *stand) addOwn(server *localredis.Server) error {
-	options := redis.Options{Addr: server.Addr, Username: "stand", Password: "pass"}
 	options.MaxRetries, options.DialerRetries = -1, 1 // a dead server is noticed at once
-	addr, err := s.add(server, &options)
-	s.addrs = append(s.addrs, addr)
-	_, port, _ := net.SplitHostPort(addr)
-	return errors.Join(err, s.nodes[len(s.nodes)-1].rdb.ConfigSet(s.ctx, "cluster-announce-port", port).Err())
-}
-
-// add adds a node and returns the address of its proxy.
-func (s *stand) add(server *localredis.Server, options *redis.Options) (addr string, err error) {
-	n := &node{server: server, rdb: redis.NewClient(options)}
-	s.nodes = append(s.nodes, n)
-	if n.proxy, err = faultproxy.Start(options.Addr, s.must); err != nil {
-		return "", err
+	p, err := faultproxy.Start(options.Addr, t.must)
+	if err != nil {
+		server.Kill()
+		return err
 	}
-	return n.proxy.Addr, nil
+	t.nodes = append(t.nodes, &node{server, p, redis.NewClient(options)})
+	return nil
 }
 
-func (s *stand) close() {
-	for _, n := range s.nodes {
-		if n.proxy != nil {
-			n.proxy.Close()
-		}
+// environment tells COMMAND where the servers are, through their proxies, and the scripts.
+func (t *trial) environment() []string {
+	var addrs []string
+	for _, n := range t.nodes {
+		addrs = append(addrs, n.proxy.Addr)
+	}
+	at, _ := url.Parse(cmp.Or(t.Redis, "redis:"))
+	at.Host = addrs[0]
+	where := "SLUICE_REDIS=" + at.String()
+	if t.Cluster {
+		where = "SLUICE_CLUSTER=" + strings.Join(addrs, ",")
+	}
+	return []string{where, "SLUICE_SCRIPTS=" + t.scripts}
+}
+
+func (t *trial) close() {
+	for _, n := range t.nodes {
+		n.proxy.Close()
 		_ = n.rdb.Close()
 		n.server.Kill()
 	}
 }
 
 // must ends the trial if there is an error: what it waits for is called off.
-func (s *stand) must(err error) {
+func (t *trial) must(err error) {
 	if err != nil {
-		s.cancel(err)
-	}
-}
-
-// proxies calls a method of all proxies.
-func (s *stand) proxies(do func(*proxy)) {
-	for _, n := range s.nodes {
-		do(n.proxy)
+		t.cancel(err)
 	}
 }
 
 // each sends a command to all nodes. In a cluster, one node has its key.
-func (s *stand) each(words ...word) {
+func (t *trial) each(words ...word) {
 	var args []any
 	for _, w := range words {
-		args = append(args, string(w))
+		args = append(args, w.bytes())
 	}
-	for _, n := range s.nodes {
-		_ = n.rdb.Do(s.ctx, args...).Err()
+	for _, n := range t.nodes {
+		_ = n.rdb.Do(t.ctx, args...).Err()
 	}
 }
 
 // count looks how much each call has charged.
-func (s *stand) count(answers []answer) {
+func (t *trial) count(answers []answer) {
 	for i := range answers {
-		for _, n := range s.nodes {
-			answers[i].charged += n.rdb.LLen(s.ctx, string(answers[i].key)).Val() // 0 where the key is not
+		for _, n := range t.nodes {
+			answers[i].charged += n.rdb.LLen(t.ctx, string(answers[i].key)).Val() // 0 where the key is not
 		}
 	}
 }
 
 // masters returns the nodes that are masters now: a busy machine may have had others take over.
-func (s *stand) masters() []*node {
-	return slices.DeleteFunc(slices.Clone(s.nodes), func(n *node) bool {
-		return !strings.Contains(n.rdb.Info(s.ctx, "replication").Val(), "role:master")
+func (t *trial) masters() []*node {
+	return slices.DeleteFunc(slices.Clone(t.nodes), func(n *node) bool {
+		return !strings.Contains(n.rdb.Info(t.ctx, "replication").Val(), "role:master")
 	})
 }
 

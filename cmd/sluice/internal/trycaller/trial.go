@@ -1,7 +1,7 @@
 // Package trycaller runs a program that calls the scripts, makes its transport fail, and counts on the server what ran.
 //
-// table.go has the rows: what is tried. A trial has a stand: a server or a cluster behind proxies. judge.go says what
-// is wrong. COMMAND is started anew after a row that fails.
+// A trial has rows: readings.go tries what is read and asked for while all is well, faults.go what comes of faults.
+// stand.go has the servers, behind proxies, and program.go has COMMAND.
 package trycaller
 
 import (
@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -29,138 +30,152 @@ type Options struct {
 	Stderr    io.Writer // of COMMAND
 }
 
-// Row is one result.
+// Row is one result: a property of a caller, and where it holds or does not.
 type Row struct {
-	Property string // one of the constants
+	Property string
 	Tried    string
 	Seen     string
 	Cure     string // "" if all is right
 }
 
-// The properties of a caller.
-const (
-	ChargedOnce = "charged once"
-	EndsInTime  = "ends in time"
-	TellsApart  = "tells apart"
-	ComesBack   = "comes back"
-	AsksLittle  = "asks for little"
-	ReadsRight  = "reads right"
-)
-
 const (
 	atOnce   = 40
-	day      = 24 * time.Hour
 	backIn   = 10 * time.Second // for a caller to come back
 	startsIn = 2 * time.Minute  // for COMMAND to make its first call
 )
 
-// trial is a caller on a stand.
+// trial is a caller that is tried. An error of what is around it ends it, by its context.
 type trial struct {
 	Options
-	*stand
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	report func(Row)
+	tried  int // rows
+
+	kind    string // of stand
+	nodes   []*node
+	scripts string // their folder
+	prefix  string // of keys: no other trial on the same server has it
+	endMove func() error
+
+	programs []*program
 	patience time.Duration // for an answer
 	last     int           // id of a request
-	programs []*program
 }
 
 // Run tries a caller, and reports each row at once. An error means that it could not be tried.
 func Run(ctx context.Context, o Options, report func(Row)) error {
+	t := &trial{Options: o, report: report, prefix: fmt.Sprintf("sluice:try-caller/%x", time.Now().UnixMicro())}
+	t.ctx, t.cancel = context.WithCancelCause(ctx)
 	dir, err := os.MkdirTemp("", "sluice-try-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	s, err := newStand(ctx, o, dir)
-	defer s.close()
-	if err != nil {
+	defer t.close()
+	if err := t.startStand(dir); err != nil {
 		return err
 	}
-	t := &trial{Options: o, stand: s}
 	defer t.stop()
-	rows := t.table()
-	if len(rows) == 0 {
-		return fmt.Errorf("--only %q: want a part of the name of a row, such as \"silent, one by one\"", o.Only)
+	for _, line := range t.readings() {
+		t.row(line.Name, everywhere, line.try)
 	}
-	for _, r := range rows {
-		t.startWell(r.together)
-		found := r.try(t)
-		if s.ctx.Err() != nil {
-			return fmt.Errorf("%s: %w", r.name, context.Cause(s.ctx))
-		}
-		for _, row := range found {
-			if report(row); row.Cure != "" {
-				t.stop()
-			}
-		}
+	t.row("ACL SETUSER", everywhere, (*trial).asks)
+	for _, f := range faults() {
+		t.row(f.name, f.where, f.try)
 	}
-	return nil
+	if t.Vectors != "" {
+		t.row(theVectors, ownServer, (*trial).playVectors)
+	}
+	if err := context.Cause(t.ctx); err != nil || t.tried > 0 {
+		return err
+	}
+	return fmt.Errorf("--only %q: want a part of the name of a row, such as \"silent, one by one\"", o.Only)
 }
 
-// start starts COMMAND anew, so many times.
-func (t *trial) start(count int) {
-	t.stop()
-	for range count {
-		t.programs = append(t.programs, start(t.ctx, t.Command, []string{t.at, "SLUICE_SCRIPTS=" + t.scripts}, t.Stderr))
-	}
-}
-
-// startWell starts COMMAND while all is well, if it does not run, and wants a grant of each program. One that takes one
-// call at a time needs 40 programs for 40 at once.
-func (t *trial) startWell(calls int) {
-	if !t.Processes {
-		calls = min(calls, 1)
-	}
-	if len(t.programs) >= calls {
+// row tries something, on the kinds of stands of where. After a row that fails COMMAND is started anew.
+func (t *trial) row(name, where string, try func(*trial) []Row) {
+	if !strings.Contains(where, t.kind) || !strings.Contains(name, t.Only) {
 		return
 	}
-	t.start(calls)
+	t.startWell()
+	found := try(t)
+	if t.ctx.Err() != nil {
+		return
+	}
+	t.tried++
+	for _, row := range found {
+		if t.report(row); row.Cure != "" {
+			t.stop()
+		}
+	}
+}
+
+// startWell starts COMMAND while all is well, if it does not run.
+func (t *trial) startWell() {
+	if len(t.programs) > 0 {
+		return
+	}
+	t.start()
 	t.patience = startsIn
-	took, failed := t.untilGranted(calls, startsIn)
+	took, failed := t.untilGranted(startsIn)
 	if failed != nil {
 		t.must(fmt.Errorf("COMMAND does not call list_log on a server that is well: %v", failed))
 	}
 	t.patience = t.Within + 2*took // of one that is started anew
 }
 
+// start starts COMMAND anew. If it takes one call at a time, so many are started.
+func (t *trial) start() {
+	t.stop()
+	count := 1
+	if t.Processes {
+		count = atOnce
+	}
+	for range count {
+		t.programs = append(t.programs, start(t.ctx, t.Command, t.environment(), t.Stderr))
+	}
+}
+
 // stop ends all that runs of COMMAND.
 func (t *trial) stop() {
 	for _, p := range t.programs {
-		p.close()
+		_ = p.input.Close()
+		p.kill()
+		<-p.ended
 	}
 	t.programs = nil
 }
 
-// untilGranted makes calls at once until all are granted, and says for how long. Or else it says which was not.
-func (t *trial) untilGranted(count int, limit time.Duration) (time.Duration, *answer) {
+// untilGranted makes calls until all of 40 at once are granted, and says for how long. Or else it says which was not.
+func (t *trial) untilGranted(limit time.Duration) (time.Duration, *answer) {
 	for began := time.Now(); ; time.Sleep(50 * time.Millisecond) {
-		answers := t.calls(count)
+		answers := t.calls(atOnce)
 		i := slices.IndexFunc(answers, func(a answer) bool { return !a.isGrant() })
 		if i < 0 {
 			return time.Since(began), nil
 		}
-		hopeless := answers[i].Kind == noAnswer || answers[i].wrong != ""
-		if hopeless || time.Since(began) > limit {
+		if answers[i].Kind == "no answer" || answers[i].wrong != "" || time.Since(began) > limit {
 			return limit, &answers[i]
 		}
 	}
 }
 
 // calls makes calls at once, each of which is to charge a permit to a key of its own. Every second key is in the slot
-// that moves, if one does.
+// that moves, if one does. Each limit is another, so that the reply to another call is known.
 func (t *trial) calls(count int) []answer {
 	answers := make([]answer, count)
 	var work sync.WaitGroup
 	for i := range answers {
 		id := t.last + 1
-		subject := []string{"mover", fmt.Sprint("s", id)}[i%2]
-		key := word(fmt.Sprintf("%s-%d:{%s}:ll1", t.prefix, id, subject))
-		limit := int64(1000 + 100*(id%9000)) // of its own, so that the reply to another call is known
+		limit := int64(1000 + 100*(id%9000))
+		key := word(fmt.Sprintf("%s-%d:{%s}:ll1", t.prefix, id, []string{"mover", fmt.Sprint("s", id)}[i%2]))
 		r := t.request("list_log_v1", []word{key}, word(fmt.Sprint(limit)), "3600000000", "1", "0")
 		work.Go(func() {
 			a := t.programs[i%len(t.programs)].ask(r, t.patience)
-			remaining := a.number(1) // of the limit; the client may have sent it several times
+			charged := limit - a.number(1) // several times, if the client has sent it several times
 			age := time.Since(time.UnixMicro(a.number(4)))
-			isReply := len(a.Reply) == 5 && a.isGrant() && remaining < limit && remaining > limit-100 && age.Abs() < day
+			isReply := a.isGrant() && len(a.Reply) == 5 && charged > 0 && charged < 100 && age.Abs() < 24*time.Hour
 			if a.Reply != nil && !isReply {
 				a.wrong = fmt.Sprintf("%v to the first call of %d permits", a, limit)
 			}

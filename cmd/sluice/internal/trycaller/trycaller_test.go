@@ -73,18 +73,18 @@ func (c *caller) answer(r request) map[string]any {
 	if err != nil && c.fault == "stays" {
 		_ = c.conn.Close()
 	}
-	kind := map[bool]string{true: unknown, false: refused}[err != nil && c.fault != "misleads"]
+	kind := map[bool]string{true: "unknown", false: "refused"}[err != nil && c.fault != "misleads"]
 	switch {
 	case err != nil && c.fault == "denies":
 		return map[string]any{"id": r.ID, "reply": []int64{0, 0, 0, 0, 0}}
 	case err != nil:
 		return map[string]any{"id": r.ID, "error": err.Error(), "kind": kind}
 	case failed != "" && c.fault == "knows no errors":
-		return map[string]any{"id": r.ID, "error": failed, "kind": unknown}
+		return map[string]any{"id": r.ID, "error": failed, "kind": "unknown"}
 	case failed != "":
-		return map[string]any{"id": r.ID, "error": failed, "kind": refused}
+		return map[string]any{"id": r.ID, "error": failed, "kind": "refused"}
 	case c.fault == "throws denials" && reply[0] == 0:
-		return map[string]any{"id": r.ID, "error": "denied", "kind": refused}
+		return map[string]any{"id": r.ID, "error": "denied", "kind": "refused"}
 	}
 	granted := reply[0] > 0
 	if c.fault == "mixes" && c.failures.Load() > 0 {
@@ -235,29 +235,29 @@ var callers = []struct {
 	{"none", "", "", "", cluster},
 	{"none", "one by one", "", "", processes},
 	{"none, asks for the unknown", "ACL", "", "", Options{}},
-	{"retries", "lost, one by one", ChargedOnce, "replies are lost, one by one", Options{}},
-	{"retries", "lost, 40", ChargedOnce, "replies are lost, 40 at once", Options{}},
-	{"waits", "silent, one", EndsInTime, "silent, one by one", Options{}},
-	{"waits", "silent at first, 40", EndsInTime, "silent at first, 40 at once", Options{}},
-	{"waits again", "silent, one", EndsInTime, "silent, one by one", Options{}},
-	{"waits for connects", "hang, one", EndsInTime, "connects hang, one by one", Options{}},
-	{"gives up", "refused, one by one", ComesBack, "connections are refused, one by one", processes},
-	{"stays", "restarts", ComesBack, "the server restarts", Options{}},
-	{"loads once", "FLUSH", ComesBack, "SCRIPT FLUSH", Options{}},
-	{"misleads", "lost, one by one", TellsApart, "replies are lost, one by one", Options{}},
-	{"denies", "lost, one by one", TellsApart, "replies are lost, one by one", Options{}},
-	{"knows no errors", "error", TellsApart, "the error reply OOM", Options{}},
-	{"knows no errors", "error", ReadsRight, "the error WRONGTYPE", Options{}},
-	{"mixes", "silent, one", ComesBack, "silent, one by one", Options{}},
-	{"eval", "ACL", AsksLittle, theRights, Options{}},
-	{"one", "several", ReadsRight, "several permits", Options{}},
-	{"throws denials", "denial", ReadsRight, "a denial", Options{}},
-	{"sends floats", "2^53", ReadsRight, "a number above 2^53", Options{}},
-	{"sends text", "binary", ReadsRight, "a binary key and id", Options{}},
-	{"sends text", "vectors", ReadsRight, "vectors and calls.json", Options{Vectors: vectors}},
-	{"waits", "one node", EndsInTime, "one node is silent, 40 at once", cluster},
-	{"follows no ASK", "slot", ComesBack, "a slot moves", cluster},
-	{"knows one node", "dies", ComesBack, "a master dies, its replica takes over", cluster},
+	{"retries", "lost, one by one", "charged once", "replies are lost, one by one", Options{}},
+	{"retries", "lost, 40", "charged once", "replies are lost, 40 at once", Options{}},
+	{"waits", "silent, one", "ends in time", "silent, one by one", Options{}},
+	{"waits", "silent at first, 40", "ends in time", "silent at first, 40 at once", Options{}},
+	{"waits again", "silent, one", "ends in time", "silent, one by one", Options{}},
+	{"waits for connects", "hang, one", "ends in time", "connects hang, one by one", Options{}},
+	{"gives up", "refused, one by one", "comes back", "connections are refused, one by one", processes},
+	{"stays", "restarts", "comes back", "the server restarts", Options{}},
+	{"loads once", "FLUSH", "comes back", "SCRIPT FLUSH", Options{}},
+	{"misleads", "lost, one by one", "tells apart", "replies are lost, one by one", Options{}},
+	{"denies", "lost, one by one", "tells apart", "replies are lost, one by one", Options{}},
+	{"knows no errors", "error", "tells apart", "the error reply OOM", Options{}},
+	{"knows no errors", "error", "reads right", "the error WRONGTYPE", Options{}},
+	{"mixes", "silent, one", "comes back", "silent, one by one", Options{}},
+	{"eval", "ACL", "asks for little", "ACL SETUSER", Options{}},
+	{"one", "several", "reads right", "several permits", Options{}},
+	{"throws denials", "denial", "reads right", "a denial", Options{}},
+	{"sends floats", "2^53", "reads right", "a number above 2^53", Options{}},
+	{"sends text", "binary", "reads right", "a binary key and id", Options{}},
+	{"sends text", "vectors", "reads right", "vectors and calls.json", Options{Vectors: vectors}},
+	{"waits", "one node", "ends in time", "one node is silent, 40 at once", cluster},
+	{"follows no ASK", "slot", "comes back", "a slot moves", cluster},
+	{"knows one node", "dies", "comes back", "a master dies, its replica takes over", cluster},
 }
 
 // TestServerTryCaller tries a caller that is right, and callers that are wrong.
