@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/sluice-redis/sluice/internal/localredis"
 )
 
 // fault is a row: what goes wrong while calls are made.
@@ -52,10 +54,15 @@ var servers = []fault{
 	{name: "one node is silent, 40 at once", where: ownCluster, together: atOnce,
 		begin: func(t *trial) { t.nodes[0].proxy.Swallow() }},
 	{name: "a slot moves", where: ownCluster, together: 1, calls: atOnce,
-		begin: (*trial).moveSlot, end: func(t *trial) error { return t.endMove() },
+		begin:    func(t *trial) { t.endMove = localredis.MoveSlot(movingSlot, t.nodes[0].rdb, t.nodes[1].rdb) },
+		end:      func(t *trial) error { return t.endMove() },
 		harmless: "follow redirections: ASK by ASKING and the call on the node that it names, MOVED by the call there"},
 	{name: "a master dies, its replica takes over", where: ownCluster, together: atOnce, loses: true,
-		begin: (*trial).failOver, end: (*trial).awaitMasters},
+		begin: func(t *trial) {
+			t.each("CONFIG", "SET", "cluster-node-timeout", "2000")
+			t.nodes[0].server.Kill()
+		},
+		end: func(t *trial) error { return localredis.Await("a replica takes over", t.nodes[masters].isMaster) }},
 }
 
 // errorReplies are answered by the proxy. Clients of a cluster follow some.
@@ -68,13 +75,13 @@ var errorReplies = []string{
 func faults() (all []fault) {
 	for _, text := range errorReplies {
 		code, rest, _ := strings.Cut(text, " ") // some clients take off the code
-		all = append(all, fault{name: "the error reply " + code, where: alone, together: 1, refuses: rest,
+		all = append(all, fault{name: "the error reply " + code, where: theirServer + ownServer, together: 1, refuses: rest,
 			begin: do(func(p *proxy) { p.RefuseCalls(text) })})
 	}
 	for _, together := range []int{1, atOnce} {
 		for _, f := range transport {
 			f.name += map[int]string{1: ", one by one", atOnce: ", 40 at once"}[together]
-			f.where, f.together = everywhere, together
+			f.together = together
 			all = append(all, f)
 		}
 	}
@@ -96,7 +103,7 @@ func (f fault) try(t *trial) (rows []Row) {
 	if do((*proxy).Pass)(t); f.end != nil {
 		t.must(f.end(t))
 	}
-	took, failed := t.untilGranted(backIn) // what a client sends again by then counts
+	took, failed := t.untilGranted() // what a client sends again by then counts
 	t.count(answers)
 	kinds, charged, slowest := map[string]int{}, int64(0), time.Duration(0)
 	for _, a := range answers {

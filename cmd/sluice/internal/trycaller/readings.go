@@ -84,7 +84,7 @@ func (t *trial) asks() []Row {
 	needed := strings.Fields(strings.ToLower(strings.Join(sluice.ListLogV1().Commands, " ")))
 	// They need no right, or are of replicas, or have reset the statistics.
 	others := strings.Fields("hello auth quit reset replconf psync config config|resetstat")
-	for _, n := range t.masters() {
+	for _, n := range t.nodes[:min(masters, len(t.nodes))] {
 		for _, found := range commandStat.FindAllStringSubmatch(n.rdb.Info(t.ctx, "commandstats").Val(), -1) {
 			if !slices.Contains(slices.Concat(others, needed), found[1]) {
 				needed = append(needed, found[1])
@@ -103,7 +103,7 @@ func (t *trial) asks() []Row {
 			t.each("ACL", "SETUSER", "default", word("+"+name))
 		}
 		t.start()
-		if _, failed := t.untilGranted(backIn); failed != nil {
+		if _, failed := t.untilGranted(); failed != nil {
 			row.Cure = "it wants more: " + failed.String()
 		}
 		t.each("ACL", "SETUSER", "default", "~*", "&*", "+@all")
@@ -121,30 +121,31 @@ func (t *trial) playVectors() []Row {
 	t.stop()
 	t.setClock(time.Now().UnixMicro())
 	t.startWell() // the first call of a program may take longer than it may last
-	for _, pattern := range []string{"*.json", "../scripts/calls.json", "../../scripts/calls.json"} {
+	glob := func(pattern string) []string {
 		files, _ := filepath.Glob(filepath.Join(folder, pattern))
-		for _, path := range files {
-			var file struct {
-				Script    string
-				Timelines []timeline
-				Vectors   []step
+		return files
+	}
+	for _, path := range slices.Concat(glob("*.json"), glob("../scripts/calls.json"), glob("../../scripts/calls.json")) {
+		var file struct {
+			Script    string
+			Timelines []timeline
+			Vectors   []step
+		}
+		text, err := os.ReadFile(path)
+		t.must(errors.Join(err, json.Unmarshal(text, &file)))
+		for _, call := range file.Vectors {
+			if call.Script != "" { // else it is to be refused, before a call
+				file.Timelines = append(file.Timelines, timeline{Name: "calls.json", Steps: []step{call}})
 			}
-			text, err := os.ReadFile(path)
-			t.must(errors.Join(err, json.Unmarshal(text, &file)))
-			for _, call := range file.Vectors {
-				if call.Script != "" { // else it is to be refused, before a call
-					file.Timelines = append(file.Timelines, timeline{Name: "calls.json", Steps: []step{call}})
-				}
-			}
-			for _, line := range file.Timelines {
-				timelines++
-				line.script = file.Script
-				line.Cure = "send KEYS and ARGV as they are; read the headers, and README.md beside the vectors"
-				t.each("FLUSHALL")
-				t.setClock(time.Now().UnixMicro())
-				if row := line.try(t)[0]; row.Cure != "" {
-					return []Row{{row.Property, theVectors, line.Name + ": " + row.Seen, row.Cure}}
-				}
+		}
+		for _, line := range file.Timelines {
+			timelines++
+			line.script = file.Script
+			line.Cure = "send KEYS and ARGV as they are; read the headers, and README.md beside the vectors"
+			t.each("FLUSHALL")
+			t.setClock(time.Now().UnixMicro())
+			if row := line.try(t)[0]; row.Cure != "" {
+				return []Row{{row.Property, theVectors, line.Name + ": " + row.Seen, row.Cure}}
 			}
 		}
 	}

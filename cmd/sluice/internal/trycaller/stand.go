@@ -2,12 +2,12 @@ package trycaller
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"net"
 	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -22,9 +22,6 @@ const (
 	theirServer = "--redis"
 	ownServer   = "server"
 	ownCluster  = "cluster"
-
-	alone      = theirServer + ownServer
-	everywhere = alone + ownCluster
 )
 
 type proxy = faultproxy.Proxy
@@ -34,6 +31,10 @@ type node struct {
 	server *localredis.Server
 	proxy  *proxy
 	rdb    *redis.Client // past the proxy
+}
+
+func (n *node) isMaster() bool {
+	return strings.Contains(n.rdb.Info(context.Background(), "replication").Val(), "role:master")
 }
 
 // startStand starts what COMMAND is tried on. It writes files in a folder.
@@ -54,10 +55,10 @@ func (t *trial) startStand(dir string) error {
 		return err
 	}
 	// The trial has a user of its own: the default user, COMMAND's, gets few rights.
-	args := []string{"--user", "trial", "on", ">pass", "~*", "&*", "+@all", "--cluster-node-timeout", "2000"}
+	args := []string{"--user", "trial", "on", ">pass", "~*", "&*", "+@all"}
 	if t.Cluster {
 		t.kind = ownCluster
-		_, err = localredis.StartCluster(programs[0], dir, 3, 1, t.addOwn, args...)
+		_, err = localredis.StartCluster(programs[0], dir, masters, 1, t.addOwn, args...)
 		return err
 	}
 	t.kind = ownServer
@@ -142,35 +143,4 @@ func (t *trial) count(answers []answer) {
 			answers[i].charged += n.rdb.LLen(t.ctx, string(answers[i].key)).Val() // 0 where the key is not
 		}
 	}
-}
-
-// masters returns the nodes that are masters now: a busy machine may have had others take over.
-func (t *trial) masters() []*node {
-	return slices.DeleteFunc(slices.Clone(t.nodes), func(n *node) bool {
-		return !strings.Contains(n.rdb.Info(t.ctx, "replication").Val(), "role:master")
-	})
-}
-
-// moveSlot has the slot of {mover} on its way to the next master: calls of a key that is not there yet get ASK. At the
-// end of the move, calls of the old master get MOVED.
-func (t *trial) moveSlot() {
-	masters := t.masters()
-	t.endMove = func() error { return errors.New("no master has the slot") }
-	for i, n := range masters {
-		if n.rdb.LLen(t.ctx, "{mover}").Err() == nil {
-			t.endMove = localredis.MoveSlot("mover", n.rdb, masters[(i+1)%len(masters)].rdb)
-		}
-	}
-}
-
-// failOver kills a master.
-func (t *trial) failOver() {
-	if masters := t.masters(); len(masters) > 0 {
-		masters[0].server.Kill()
-	}
-}
-
-// awaitMasters waits until a replica has taken over.
-func (t *trial) awaitMasters() error {
-	return localredis.Await("three masters", func() bool { return len(t.masters()) == 3 })
 }
