@@ -65,18 +65,15 @@ var servers = []fault{
 		end: func(t *trial) error { return localredis.Await("a replica takes over", t.nodes[masters].isMaster) }},
 }
 
-// errorReplies are answered by the proxy. Clients of a cluster follow some.
-var errorReplies = []string{
-	"OOM command not allowed when used memory > 'maxmemory'.", "READONLY You can't write against a read only replica.",
-	"LOADING Redis is loading the dataset in memory", "BUSY Redis is busy running a script.",
-	"MISCONF Redis is configured to save RDB snapshots.", "NOPERM this user has no permissions to run the command",
-}
-
 func faults() (all []fault) {
-	for _, text := range errorReplies {
+	for _, text := range []string{ // clients of a cluster follow some
+		"OOM command not allowed when used memory > 'maxmemory'.", "READONLY You can't write against a read only replica.",
+		"LOADING Redis is loading the dataset in memory", "BUSY Redis is busy running a script.",
+		"MISCONF Redis is configured to save RDB snapshots.", "NOPERM this user has no permissions to run the command",
+	} {
 		code, rest, _ := strings.Cut(text, " ") // some clients take off the code
-		all = append(all, fault{name: "the error reply " + code, where: theirServer + ownServer, together: 1, refuses: rest,
-			begin: do(func(p *proxy) { p.RefuseCalls(text) })})
+		all = append(all, fault{name: "the error reply " + code, where: theirServer + ownServer, together: 1,
+			refuses: rest, begin: do(func(p *proxy) { p.RefuseCalls(text) })})
 	}
 	for _, together := range []int{1, atOnce} {
 		for _, f := range transport {
@@ -142,7 +139,7 @@ func (f fault) judge(a answer, limit time.Duration) (property, cure string) {
 		return "tells apart", "only an error reply proves that nothing ran: a lost connection or a timeout is unknown"
 	case a.wrong != "" || a.isGrant() && a.charged == 0 && !f.loses:
 		return "tells apart", "a reply is Redis's to this call: after a timeout close the connection, its reply may come"
-	case f.refuses != "" && !a.isRefused(f.refuses):
+	case f.refuses != "" && !a.is(f.refuses, nil):
 		return "tells apart", "an error reply is refused, with its text"
 	case f.harmless != "" && !a.isGrant():
 		return "comes back", f.harmless

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -54,9 +55,12 @@ type answer struct {
 // isGrant reports whether it is the reply to its call, and grants.
 func (a answer) isGrant() bool { return a.number(0) > 0 && a.wrong == "" }
 
-// isRefused reports whether it is an error reply with this text.
-func (a answer) isRefused(text string) bool {
-	return a.Kind == "refused" && strings.Contains(a.Error, text)
+// is reports whether it is an error reply with this text or, without one, a reply that begins so.
+func (a answer) is(failure string, begins []json.Number) bool {
+	if failure != "" {
+		return a.Kind == "refused" && strings.Contains(a.Error, failure)
+	}
+	return a.Kind == "reply" && a.wrong == "" && slices.Equal(a.Reply[:min(len(a.Reply), len(begins))], begins)
 }
 
 // number is a field of the reply, or 0.

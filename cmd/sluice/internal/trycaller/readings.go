@@ -8,20 +8,15 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/sluice-redis/sluice"
 )
 
 // timeline is a row of its own, or one of the vectors.
 type timeline struct {
-	Name, Cure string
-	Steps      []step
-
-	script string // of steps that have none
+	Name, Cure, script string // script: of steps that have none
+	Steps              []step
 }
 
 // step is a call, or a command of an operator.
@@ -57,56 +52,11 @@ func (line timeline) try(t *trial) []Row {
 		}
 		script := cmp.Or(s.Script, line.script)
 		a := t.programs[0].ask(t.request(script, s.Keys, s.Args...), t.patience)
-		begins := a.Reply[:min(len(s.Reply), len(a.Reply))]
-		isReply := s.Error == "" && a.Kind == "reply" && a.wrong == "" && slices.Equal(begins, s.Reply)
-		if row.Seen = a.String(); !isReply && (s.Error == "" || !a.isRefused(s.Error)) {
+		if row.Seen = a.String(); !a.is(s.Error, s.Reply) {
 			row.Seen = fmt.Sprintf("%v from %s in step %d, want %v %s", a, script, i+1, s.Reply, s.Error)
 			row.Cure = line.Cure
 			break
 		}
-	}
-	return []Row{row}
-}
-
-// commandStat is a command that a server has executed: a subcommand has its own from Redis 7.0 on.
-var commandStat = regexp.MustCompile(`(?m)^cmdstat_([^:]+):`)
-
-// asks reports what an ACL must allow: what COMMAND sends from its start on, and what the script calls. On a server of
-// its own COMMAND may do that and nothing else for a moment.
-func (t *trial) asks() []Row {
-	t.stop()
-	if t.kind != theirServer {
-		t.each("SCRIPT", "FLUSH")
-	}
-	t.each("CONFIG", "RESETSTAT")
-	t.startWell()
-	t.calls(atOnce)
-	needed := strings.Fields(strings.ToLower(strings.Join(sluice.ListLogV1().Commands, " ")))
-	// They need no right, or are of replicas, or have reset the statistics.
-	others := strings.Fields("hello auth quit reset replconf psync config config|resetstat")
-	for _, n := range t.nodes[:min(masters, len(t.nodes))] {
-		for _, found := range commandStat.FindAllStringSubmatch(n.rdb.Info(t.ctx, "commandstats").Val(), -1) {
-			if !slices.Contains(slices.Concat(others, needed), found[1]) {
-				needed = append(needed, found[1])
-			}
-		}
-	}
-	slices.Sort(needed)
-	rules := "app on >secret resetchannels ~sluice:* +" + strings.Join(needed, " +")
-	row := Row{"asks for little", "ACL SETUSER", rules, ""}
-	if slices.Contains(needed, "eval") || slices.Contains(needed, "eval_ro") {
-		row.Cure = "call EVALSHA: a helper for scripts that falls back to EVAL wants a right that runs any script"
-	}
-	if t.kind == ownServer {
-		t.each("ACL", "SETUSER", "default", "reset", "on", "nopass", "~sluice:*")
-		for _, name := range needed {
-			t.each("ACL", "SETUSER", "default", word("+"+name))
-		}
-		t.start()
-		if _, failed := t.untilGranted(); failed != nil {
-			row.Cure = "it wants more: " + failed.String()
-		}
-		t.each("ACL", "SETUSER", "default", "~*", "&*", "+@all")
 	}
 	return []Row{row}
 }

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -34,7 +35,7 @@ type node struct {
 }
 
 func (n *node) isMaster() bool {
-	return strings.Contains(n.rdb.Info(context.Background(), "replication").Val(), "role:master")
+	return n.rdb.InfoMap(context.Background(), "replication").Item("Replication", "role") == "master"
 }
 
 // startStand starts what COMMAND is tried on. It writes files in a folder.
@@ -48,40 +49,28 @@ func (t *trial) startStand(dir string) error {
 	err = errors.Join(err, os.WriteFile(filepath.Join(dir, "SHA1SUMS"), []byte(sums), 0o644))
 	if t.Redis != "" {
 		t.kind = theirServer
-		return errors.Join(err, t.add(&localredis.Server{}, t.Redis))
+		return errors.Join(err, t.add(&localredis.Server{}))
 	}
 	programs, missing := localredis.Programs()
 	if err = errors.Join(err, missing); err != nil {
 		return err
 	}
-	// The trial has a user of its own: the default user, COMMAND's, gets few rights.
-	args := []string{"--user", "trial", "on", ">pass", "~*", "&*", "+@all"}
 	if t.Cluster {
 		t.kind = ownCluster
-		_, err = localredis.StartCluster(programs[0], dir, masters, 1, t.addOwn, args...)
+		_, err = localredis.StartCluster(programs[0], dir, masters, 1, t.add)
 		return err
 	}
 	t.kind = ownServer
-	server, err := localredis.Start(programs[0], dir, nil, args...)
+	server, err := localredis.Start(programs[0], dir, nil)
 	if err != nil {
 		return err
 	}
-	return t.addOwn(server)
+	return t.add(server)
 }
 
-// addOwn adds a server. In a cluster it says that it is where its proxy is.
-func (t *trial) addOwn(server *localredis.Server) error {
-	if err := t.add(server, "redis://trial:pass@"+server.Addr); err != nil {
-		return err
-	}
-	n := t.nodes[len(t.nodes)-1]
-	_, port, _ := net.SplitHostPort(n.proxy.Addr)
-	return n.rdb.ConfigSet(t.ctx, "cluster-announce-port", port).Err()
-}
-
-// add puts a proxy in front of a server.
-func (t *trial) add(server *localredis.Server, address string) error {
-	options, err := redis.ParseURL(address)
+// add puts a proxy in front of a server. In a cluster it says that it is where its proxy is.
+func (t *trial) add(server *localredis.Server) error {
+	options, err := redis.ParseURL(cmp.Or(t.Redis, "redis://"+server.Addr))
 	if err != nil {
 		return err
 	}
@@ -91,21 +80,23 @@ func (t *trial) add(server *localredis.Server, address string) error {
 		server.Kill()
 		return err
 	}
-	t.nodes = append(t.nodes, &node{server, p, redis.NewClient(options)})
-	return nil
+	n := &node{server, p, redis.NewClient(options)}
+	t.nodes = append(t.nodes, n)
+	t.addrs = append(t.addrs, p.Addr)
+	if t.Cluster {
+		_, port, _ := net.SplitHostPort(p.Addr)
+		return n.rdb.ConfigSet(t.ctx, "cluster-announce-port", port).Err()
+	}
+	return n.rdb.Ping(t.ctx).Err()
 }
 
 // environment tells COMMAND where the servers are, through their proxies, and the scripts.
 func (t *trial) environment() []string {
-	var addrs []string
-	for _, n := range t.nodes {
-		addrs = append(addrs, n.proxy.Addr)
-	}
 	at, _ := url.Parse(cmp.Or(t.Redis, "redis:"))
-	at.Host = addrs[0]
+	at.Host = t.addrs[0]
 	where := "SLUICE_REDIS=" + at.String()
 	if t.Cluster {
-		where = "SLUICE_CLUSTER=" + strings.Join(addrs, ",")
+		where = "SLUICE_CLUSTER=" + strings.Join(t.addrs, ",")
 	}
 	return []string{where, "SLUICE_SCRIPTS=" + t.scripts}
 }
@@ -143,4 +134,42 @@ func (t *trial) count(answers []answer) {
 			answers[i].charged += n.rdb.LLen(t.ctx, string(answers[i].key)).Val() // 0 where the key is not
 		}
 	}
+}
+
+// asks reports what an ACL must allow: what COMMAND sends from its start on, and what the script calls.
+func (t *trial) asks() []Row {
+	t.stop()
+	if t.kind != theirServer {
+		t.each("SCRIPT", "FLUSH")
+	}
+	t.each("CONFIG", "RESETSTAT")
+	t.startWell()
+	t.calls(atOnce)
+	needed := strings.Fields(strings.ToLower(strings.Join(sluice.ListLogV1().Commands, " ")))
+	// They need no right, or are of replicas, or have reset the statistics.
+	others := strings.Fields("hello auth quit reset replconf psync config config|resetstat")
+	for _, n := range t.nodes[:min(masters, len(t.nodes))] {
+		for stat := range n.rdb.InfoMap(t.ctx, "commandstats").Val()["Commandstats"] {
+			name := strings.TrimPrefix(stat, "cmdstat_")
+			if !slices.Contains(slices.Concat(others, needed), name) {
+				needed = append(needed, name)
+			}
+		}
+	}
+	slices.Sort(needed)
+	rules := "app on >secret resetchannels ~sluice:* +" + strings.Join(needed, " +")
+	row := Row{"asks for little", "ACL SETUSER", rules, ""}
+	if slices.Contains(needed, "eval") || slices.Contains(needed, "eval_ro") {
+		row.Cure = "call EVALSHA: a helper for scripts that falls back to EVAL wants a right that runs any script"
+	}
+	return []Row{row}
+}
+
+// request is a call of a script in the folder of scripts.
+func (t *trial) request(name string, keys []word, args ...word) request {
+	t.last++
+	path := filepath.Join(t.scripts, name+".lua")
+	source, err := os.ReadFile(path)
+	t.must(err)
+	return request{t.last, name, redis.NewScript(string(source)).Hash(), path, keys, args}
 }

@@ -9,13 +9,10 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // Options are the flags of sluice try-caller.
@@ -56,8 +53,9 @@ type trial struct {
 
 	kind    string // of stand
 	nodes   []*node
-	scripts string // their folder
-	prefix  string // of keys: no other trial on the same server has it
+	addrs   []string // of their proxies
+	scripts string   // their folder
+	prefix  string   // of keys: no other trial on the same server has it
 	endMove func() error
 
 	programs []*program
@@ -97,7 +95,7 @@ func Run(ctx context.Context, o Options, report func(Row)) error {
 
 // row tries something, on the kinds of stands of where, or on all. After a row that fails COMMAND is started anew.
 func (t *trial) row(name, where string, try func(*trial) []Row) {
-	if where != "" && !strings.Contains(where, t.kind) || !strings.Contains(name, t.Only) {
+	if where != "" && !strings.Contains(where, t.kind) || !strings.Contains(name, t.Only) || t.ctx.Err() != nil {
 		return
 	}
 	t.startWell()
@@ -187,13 +185,4 @@ func (t *trial) calls(count int) []answer {
 	}
 	work.Wait()
 	return answers
-}
-
-// request is a call of a script in the folder of scripts.
-func (t *trial) request(name string, keys []word, args ...word) request {
-	t.last++
-	path := filepath.Join(t.scripts, name+".lua")
-	source, err := os.ReadFile(path)
-	t.must(err)
-	return request{t.last, name, redis.NewScript(string(source)).Hash(), path, keys, args}
 }
