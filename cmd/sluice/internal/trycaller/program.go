@@ -110,8 +110,10 @@ func start(ctx context.Context, command, environment []string, stderr io.Writer)
 func (p *program) read(output io.Reader, stderr io.Writer) {
 	for lines := bufio.NewScanner(output); lines.Scan(); {
 		var a answer
-		if err := json.Unmarshal(lines.Bytes(), &a); err != nil {
-			a.Kind, a.Error = "no answer", err.Error()
+		err := json.Unmarshal(lines.Bytes(), &a)
+		isError := slices.Contains([]string{"refused", "not sent", "unknown"}, a.Kind)
+		if err != nil || a.Reply == nil && !isError {
+			a.Kind, a.Error = "no answer", "neither a reply nor an error with a kind: "+lines.Text()
 		} else if a.Reply != nil {
 			a.Kind = "reply"
 		}

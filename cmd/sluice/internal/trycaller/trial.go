@@ -1,7 +1,7 @@
 // Package trycaller runs a program that calls the scripts, makes its transport fail, and counts on the server what ran.
 //
-// A trial has rows: readings.go tries what is read and asked for while all is well, faults.go what comes of faults.
-// stand.go has the servers, behind proxies, and program.go has COMMAND.
+// A trial has rows: readings.go tries what a caller reads while all is well, faults.go what comes of faults. stand.go
+// has the servers, behind proxies, and what they were asked for; program.go has COMMAND.
 package trycaller
 
 import (
