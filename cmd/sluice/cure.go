@@ -3,7 +3,6 @@ package main
 import (
 	"crypto/x509"
 	"errors"
-	"net"
 	"slices"
 	"strings"
 
@@ -22,8 +21,7 @@ func cureFor(err error) string {
 			"once. A token_bucket that has granted nothing yet wants --new"
 	}
 	if errors.Is(err, loader.ErrNotLoaded) {
-		return "run sluice load with the same --redis, --cluster or --sentinel, " +
-			"as a user with the right to load (see sluice help acl)"
+		return dial.Cure(err)
 	}
 	if rights, ok := errors.AsType[*rightsError](err); ok {
 		return rights.cure
@@ -33,23 +31,11 @@ func cureFor(err error) string {
 			return cure.text
 		}
 	}
-	switch {
-	case errors.As(err, new(x509.UnknownAuthorityError)):
+	if errors.As(err, new(x509.UnknownAuthorityError)) {
 		return "trust the server's certificate authority: SSL_CERT_FILE=ca.pem names its file"
-	case isUnreachable(err):
-		return "start a server there, or name yours with --redis redis://host:port or set SLUICE_REDIS"
 	}
 	return dial.Cure(err)
 }
-
-// isUnreachable reports whether no connection to a server could be made.
-func isUnreachable(err error) bool {
-	dial, ok := errors.AsType[*net.OpError](err)
-	return ok && dial.Op == "dial"
-}
-
-// refusedInScript is part of Redis 7's error for a command in a script that the user may not call.
-const refusedInScript = "can't run this command"
 
 // errorCure says what to do about errors that contain a text.
 type errorCure struct{ word, text string }
@@ -58,9 +44,6 @@ func cures() []errorCure {
 	return []errorCure{
 		{"NOAUTH", "give the password: redis://:password@host:port, or REDISCLI_AUTH in the environment"},
 		{"WRONGPASS", "check user and password in the URL, or REDISCLI_AUTH in the environment"},
-		{"NOPERM", "grant this user the command that the error names: ACL SETUSER <name> +<command>; " +
-			"keys that are only read as %R~<pattern>"},
-		{refusedInScript, "grant this user the commands that the script calls; sluice acl makes a user that has them"},
 		{"WRONGTYPE", "choose another subject; or find out with TYPE <key> what the key is for, and remove it with UNLINK"},
 		{"BADSTATE", "choose another subject; or remove the key and the permits in use with UNLINK"},
 		{"modifier '%R~", "the user -look needs Redis 7: name a server of that version, or use only the first two users"},

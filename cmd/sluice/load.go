@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sluice-redis/sluice"
+	"github.com/sluice-redis/sluice/internal/dial"
 )
 
 // maxConcurrent is how many nodes are contacted at the same time.
@@ -326,7 +327,7 @@ func (s screen) failures(errs []error) {
 	for _, err := range errs {
 		s.printf("%s\n", s.paint(red, errorText(err)))
 		cure := cureFor(err)
-		if isUnreachable(err) {
+		if dial.IsUnreachable(err) {
 			cure = "start the node again or remove it from the deployment, then run this command again"
 		}
 		if cure != "" && !cures[cure] {

@@ -128,7 +128,7 @@ func TestServerCluster(t *testing.T) {
 // which scheme to use.
 func TestServerTLSOfOneSide(t *testing.T) {
 	got := sluiceRun(nil, "verify", "--redis", "rediss://"+redistest.Start(t).Addr)
-	wantSaid(t, got, exitFailed, "cure: the server does not answer: if its port is not for TLS, use redis://")
+	wantSaid(t, got, exitFailed, "cure: the server does not answer: it is frozen or busy, or with rediss:// its port")
 	port, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
 	defer func() { _ = port.Close() }()

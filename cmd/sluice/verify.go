@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/sluice-redis/sluice/cmd/sluice/internal/stored"
+	"github.com/sluice-redis/sluice/internal/dial"
 )
 
 // visit is what was found on a node, or on all nodes.
@@ -130,13 +131,13 @@ func codeOf(err error) string {
 	text := strings.ToLower(err.Error())
 	has := func(part string) bool { return strings.Contains(text, part) }
 	switch {
-	case isUnreachable(err):
+	case dial.IsUnreachable(err):
 		return "unreachable"
 	case has("unknown command") && has("evalsha"):
 		return "no_lua"
 	case has("unknown command"), has("unknown redis command"):
 		return "no_command"
-	case has("noperm"), has("noauth"), has("wrongpass"), has(refusedInScript):
+	case has("noperm"), has("noauth"), has("wrongpass"), has(dial.RefusedInScript):
 		return "no_right"
 	case has("oom command not allowed"):
 		return "memory_full"
