@@ -193,9 +193,21 @@ func TestServerLoadByHand(t *testing.T) {
 		t.Errorf("%v\n%s", err, out)
 	}
 	wantSaid(t, verify(), exitDone, scripts(1)+" on 6 nodes")
+	must(t, admins[4].Do(background, "acl", "setuser", "sluice-load", "-cluster|nodes").Err())
+	if out, err := run("pw"); err == nil || out != "" {
+		t.Errorf("by a user who may not see the nodes: %v\n%s", err, out)
+	}
+	must(t, admins[4].Do(background, "acl", "setuser", "sluice-load", "+cluster|nodes").Err())
 	must(t, admins[5].Do(background, "acl", "deluser", "sluice-load").Err())
 	if out, err := run("pw"); err == nil || strings.Count(out, "FAILED: ") != len(sluice.All()) {
 		t.Errorf("with a node that refuses: %v\n%s", err, out)
+	}
+	alone := redistest.Start(t)
+	setUsers(t, alone.Client(t), "--cluster")
+	host, port, _ = net.SplitHostPort(alone.Addr)
+	here = strings.NewReplacer("=localhost ", "="+host+" ", "=7000 ", "="+port+" ")
+	if out, err := run("pw"); err != nil || out != "loaded on "+alone.Addr+"\n" {
+		t.Errorf("on a server without a cluster: %v\n%s", err, out)
 	}
 }
 
