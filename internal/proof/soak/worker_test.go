@@ -115,12 +115,12 @@ type answer struct {
 
 // call makes a call, judges it and returns it.
 func (w *worker) call(q question) *called {
+	last := w.attack.last.Load() // before now: an event that begins between the two is noticed below
 	c := &called{worker: w, question: q, event: w.attack.now(), begun: time.Now()} // before its deadline is set
 	ctx, cancel := contextOf(q)
 	if q.cancel >= 0 {
 		defer time.AfterFunc(q.cancel, cancel).Stop()
 	}
-	last := w.attack.last.Load()
 	c.answers, c.panicked = w.ask(ctx, q)
 	c.ended = time.Now()
 	if next := w.attack.last.Load(); next != last {
