@@ -115,7 +115,7 @@ type answer struct {
 
 // call makes a call, judges it and returns it.
 func (w *worker) call(q question) *called {
-	last := w.attack.last.Load() // before now: an event that begins between the two is noticed below
+	last := w.attack.last.Load()                                                   // before now: an event that begins between the two is noticed below
 	c := &called{worker: w, question: q, event: w.attack.now(), begun: time.Now()} // before its deadline is set
 	ctx, cancel := contextOf(q)
 	if q.cancel >= 0 {
