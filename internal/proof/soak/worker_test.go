@@ -115,8 +115,9 @@ type answer struct {
 
 // call makes a call, judges it and returns it.
 func (w *worker) call(q question) *called {
-	last := w.attack.last.Load()                                                   // before now: an event that begins between the two is noticed below
-	c := &called{worker: w, question: q, event: w.attack.now(), begun: time.Now()} // before its deadline is set
+	last := w.attack.last.Load()
+	// An event that begins between the two is noticed below. begun is before the deadline is set.
+	c := &called{worker: w, question: q, event: w.attack.now(), begun: time.Now()}
 	ctx, cancel := contextOf(q)
 	if q.cancel >= 0 {
 		defer time.AfterFunc(q.cancel, cancel).Stop()
