@@ -24,7 +24,15 @@ func (p *Policy) BanLimiter(limits *loader.Loader) loader.Limiter {
 }
 
 // BanName is the name of the limiter of refusals, in Redis, in headers and in bodies: of a limit `login`, "login-ban".
-func (p *Policy) BanName() string { return strings.TrimSuffix(p.Name, "-"+p.Period) + "-ban" }
+func (p *Policy) BanName() string { return p.Limit() + "-ban" }
+
+// Limit is the name of the limit in the file: of the policies "api" and "api-month", "api".
+func (p *Policy) Limit() string {
+	if p.Period == "" {
+		return p.Name
+	}
+	return strings.TrimSuffix(p.Name, "-"+p.Period)
+}
 
 // options returns what limiters do while Redis does not decide.
 func (p *Policy) options() (opts []loader.LimiterOption) {

@@ -117,10 +117,10 @@ func (r *reader) checkNames(policies []*Policy) {
 			windows[name] = "a window of " + p.Name
 		}
 		if p.Ban.Permits > 0 {
-			windows[p.BanName()] = "the ban of " + strings.TrimSuffix(p.BanName(), "-ban")
+			windows[p.BanName()] = "the ban of " + p.Limit()
 		}
 		if p.Period != "" {
-			windows[p.Name] = "a rate of " + strings.TrimSuffix(p.Name, "-"+p.Period)
+			windows[p.Name] = "a rate of " + p.Limit()
 		}
 	}
 	for _, p := range policies {

@@ -64,11 +64,11 @@ func (a app) inspect(ctx context.Context, args []string) error {
 		}
 		others = []string{anyLimiter, others[0]}
 	}
-	target, err := a.named(f.subjectFlags, others)
+	targets, err := a.named(f.subjectFlags, others)
 	if err != nil {
 		return err
 	}
-	return a.inspectSubject(ctx, f, target)
+	return a.inspectSubject(ctx, f, targets)
 }
 
 // inspectKey shows one key.
@@ -84,37 +84,58 @@ func (a app) inspectKey(ctx context.Context, f inspectFlags, key stored.Key) err
 }
 
 // inspectSubject shows all keys of a subject: at once those whose names are known, then those that a search finds.
-func (a app) inspectSubject(ctx context.Context, f inspectFlags, target limited) error {
-	rdb, begin, release, err := a.openSubject(ctx, f.serverFlags, f.prefix, target.limiter, target.name)
+func (a app) inspectSubject(ctx context.Context, f inspectFlags, targets []limited) error {
+	rdb, begins, release, err := a.openSubject(ctx, f.serverFlags, f.prefix, targets...)
 	if err != nil {
 		return err
 	}
 	defer release()
-	notes, err := f.take(target)
-	if err != nil {
-		return err
-	}
 	r := report{inspectFlags: f, out: newScreen(a.stdout), rdb: rdb, views: []view{}}
-	first, err := known(ctx, rdb, begin, windowsOf(f.limits))
-	if err != nil {
-		return withRights(err, f.rights())
+	flags := make([]inspectFlags, len(targets))
+	var first, notes []string
+	for i, target := range targets {
+		flags[i] = f
+		noted, err := flags[i].take(target)
+		if err != nil {
+			return err
+		}
+		notes = append(notes, without(noted, notes)...)
 	}
-	if err := r.add(ctx, namesOf(first, parsed)...); err != nil {
-		return err
+	for i, begin := range begins {
+		r.inspectFlags = flags[i]
+		keys, err := known(ctx, rdb, begin, windowsOf(r.limits))
+		if err != nil {
+			return withRights(err, f.rights())
+		}
+		if err := r.add(ctx, namesOf(keys, parsed)...); err != nil {
+			return err
+		}
+		first = append(first, keys...)
 	}
-	found := a.search(ctx, rdb, begin)
+	found := a.search(ctx, rdb, begins)
 	if len(found.keys) == 0 && found.missed == nil && len(first) == 0 {
 		if !f.json {
-			return a.nothingStored(ctx, f.subjectFlags, target, found, notes)
+			return a.nothingStored(ctx, f.subjectFlags, targets, found, notes)
 		}
 		return cmp.Or(r.end(nil), errNothing)
 	}
-	rest := slices.DeleteFunc(found.keys, func(text string) bool { return slices.Contains(first, text) })
-	more, unread := r.sort(rest, &notes)
-	if err := r.add(ctx, more...); err != nil {
-		return err
+	rest := without(found.keys, first)
+	var unread error
+	for i, target := range targets {
+		r.inspectFlags = flags[i]
+		more, err := r.sort(keysOf(rest, begins[i]), &notes)
+		unread = cmp.Or(unread, err)
+		if err := r.add(ctx, more...); err != nil {
+			return err
+		}
+		switch stored := len(keysOf(first, begins[i])) + len(keysOf(rest, begins[i])); {
+		case stored > 0:
+			notes = append(r.emptyWindows(target.limiter), notes...)
+		case found.missed == nil:
+			notes = append([]string{"nothing is stored of " + target.limiter}, notes...)
+		}
 	}
-	notes = append(r.emptyWindows(), notes...)
+	r.inspectFlags = f
 	err = cmp.Or(r.end(notes), unread)
 	missed := withRights(found.incomplete(), f.rights())
 	if missed != nil && (errors.Is(err, errReported) || errors.Is(err, errNothing)) {
@@ -158,11 +179,11 @@ func (r *report) sort(found []string, notes *[]string) (keys []stored.Key, unrea
 	return keys, unread
 }
 
-// emptyWindows returns notes of the limits whose windows are not among the rings that are stored.
-func (r *report) emptyWindows() (notes []string) {
+// emptyWindows returns notes of the limits whose windows are not among the rings of their limiter.
+func (r *report) emptyWindows(limiter string) (notes []string) {
 	var rings []stored.Ring
 	for _, v := range r.views {
-		if slice, size, ok := parsed(v.Key).Window(); ok {
+		if slice, size, ok := parsed(v.Key).Window(); ok && v.Limiter == limiter {
 			rings = append(rings, stored.Ring{Slice: slice, Size: size})
 		}
 	}
@@ -180,18 +201,26 @@ func (f *inspectFlags) take(target limited) (notes []string, err error) {
 	if target.policy == nil {
 		return nil, nil
 	}
-	f.script = target.policy.Script
+	p := target.policy
+	f.script = p.Script
 	rates, notes := target.says()
+	isOther := func(l loader.Limit) bool { return (l.Window > 0) != (p.Period == "") } // of a plan's windows and periods
 	switch {
-	case rates == nil && f.limits == nil:
+	case target.limiter != p.Name: // the ban
+		f.script, f.limits = "list_log", nil
+	case rates == nil:
+		f.limits = slices.DeleteFunc(slices.Clone(f.limits), isOther)
+	}
+	switch {
+	case rates == nil && len(f.limits) == 0:
 		notes = append(notes,
-			"the limit is that of the plan, "+strings.Join(ratesOf(target.policy), "; ")+": add it by --limit")
+			"the limit is that of the plan, "+strings.Join(ratesOf(p), "; ")+": add it by --limit")
 	case rates == nil || rates[0].Permits == 0:
 	case f.limits != nil:
-		return nil, usagef("the file has the limit %s: leave --limit out", target.policy.Show(rates))
+		return nil, usagef("the file has the limit %s: leave --limit out", p.Show(rates))
 	default:
-		f.limits, f.from, f.assumed = slices.Clone(rates), f.file, target.policy.Show(rates)
-		if target.policy.Period != "" && target.limiter == target.policy.Name {
+		f.limits, f.from, f.assumed = slices.Clone(rates), f.file, p.Show(rates)
+		if p.Period != "" && target.limiter == p.Name {
 			f.limits[0].Window = 0 // the period is stored
 		}
 		f.burst = cmp.Or(f.burst, rates[0].Permits)

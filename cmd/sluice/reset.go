@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/redis/go-redis/v9"
 
@@ -28,51 +29,37 @@ func (a app) reset(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	target, err := a.named(f.subjectFlags, others)
+	targets, err := a.named(f.subjectFlags, others)
 	if err != nil {
 		return err
 	}
-	p := target.policy
-	if p == nil || p.Ban.Permits == 0 {
-		return a.resetOne(ctx, f, target)
-	}
-	limit, ban := target, target // a limit that stays full would ban again at once
-	limit.limiter, ban.limiter = p.Name, p.BanName()
-	err, errOfBan := a.resetOne(ctx, f, limit), a.resetOne(ctx, f, ban)
-	switch {
-	case err == nil && errors.Is(errOfBan, errNothing), errors.Is(err, errNothing) && errOfBan == nil:
-		return nil
-	case errors.Is(err, errNothing):
-		return errOfBan
-	}
-	return errors.Join(err, errOfBan)
-}
-
-// resetOne resets a subject in one limiter.
-func (a app) resetOne(ctx context.Context, f resetFlags, target limited) error {
-	rdb, begin, release, err := a.openSubject(ctx, f.serverFlags, f.prefix, target.limiter, target.name)
+	rdb, begins, release, err := a.openSubject(ctx, f.serverFlags, f.prefix, targets...)
 	if err != nil {
 		return err
 	}
 	defer release()
 	r := remover{screen: newScreen(a.stdout), resetFlags: f, rdb: rdb}
-	r.head = func() { r.printf("%s on %s\n", r.paint(bold, begin+"*"), rdb.Options().Addr) }
-	rates, notes := target.says()
-	first, err := known(ctx, rdb, begin, windowsOf(rates))
-	if err != nil {
-		return err
+	r.head = func() { r.printf("%s on %s\n", r.paint(bold, strings.Join(begins, "* ")+"*"), rdb.Options().Addr) }
+	var first, notes []string
+	for i, target := range targets {
+		rates, noted := target.says()
+		keys, err := known(ctx, rdb, begins[i], windowsOf(rates))
+		if err != nil {
+			return err
+		}
+		first, notes = append(first, keys...), append(notes, without(noted, notes)...)
 	}
 	first = slices.DeleteFunc(first, func(text string) bool { return parsed(text).IsConfig() }) // others say whether it goes
 	r.all(ctx, first)
-	found := a.search(ctx, rdb, begin)
+	found := a.search(ctx, rdb, begins)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	if len(found.keys) == 0 && found.missed == nil && len(first) == 0 {
-		return a.nothingStored(ctx, f.subjectFlags, target, found, notes)
+		return a.nothingStored(ctx, f.subjectFlags, targets, found, notes)
 	}
 	r.stray = noBucket(slices.Concat(first, found.keys))
-	r.all(ctx, slices.DeleteFunc(found.keys, func(text string) bool { return slices.Contains(first, text) }))
+	r.all(ctx, without(found.keys, first))
 	verb := "removed "
 	if f.dryRun {
 		verb = "would remove "

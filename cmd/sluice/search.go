@@ -33,18 +33,21 @@ type search struct {
 // anyLimiter stands for all limiters.
 const anyLimiter = "*"
 
-// search looks for every key of a subject. begin is a key up to the script's code, with the limiter's name or
-// anyLimiter.
-func (a app) search(ctx context.Context, rdb *redis.Client, begin string) search {
-	s := search{pattern: begin + "*", node: rdb.Options().Addr}
-	pattern, one := globEscape.Replace(begin)+"*", begin
-	if prefix, rest, found := strings.Cut(begin, ":"+anyLimiter+":"); found {
-		pattern = globEscape.Replace(prefix) + ":*:" + globEscape.Replace(rest) + "*"
-		one = prefix + ":any:" + rest
+// search looks for every key of a subject, in one scan. begins are keys up to the script's code, with the name of a
+// limiter or anyLimiter.
+func (a app) search(ctx context.Context, rdb *redis.Client, begins []string) search {
+	s := search{pattern: strings.Join(begins, "* ") + "*", node: rdb.Options().Addr}
+	parts := strings.SplitN(begins[0], ":", 3) // prefix, limiter and the rest, of which the rest alone is escaped
+	one, limiter := strings.Replace(begins[0], ":"+anyLimiter+":", ":any:", 1), parts[1]
+	if len(begins) > 1 {
+		limiter = anyLimiter
 	}
+	pattern := parts[0] + ":" + limiter + ":" + globEscape.Replace(parts[2]) + "*"
 	all := scan{pattern: pattern, page: searchPage, share: searchShare, status: newScreen(a.stderr)}
 	_, err := all.run(ctx, rdb, func(page []string) error {
-		s.keys = append(s.keys, page...)
+		for _, begin := range begins {
+			s.keys = append(s.keys, keysOf(page, begin)...)
+		}
 		return nil
 	})
 	slices.Sort(s.keys)
@@ -58,6 +61,18 @@ func (a app) search(ctx context.Context, rdb *redis.Client, begin string) search
 		s.missed = fmt.Errorf("looking for %s on %s: %w", s.pattern, s.node, err)
 	}
 	return s
+}
+
+// keysOf returns the keys that begin so; all of them if that is with anyLimiter.
+func keysOf(keys []string, begin string) []string {
+	return slices.DeleteFunc(slices.Clone(keys), func(key string) bool {
+		return !strings.HasPrefix(key, begin) && !strings.Contains(begin, ":"+anyLimiter+":")
+	})
+}
+
+// without returns the texts that are not among the others.
+func without(texts, others []string) []string {
+	return slices.DeleteFunc(slices.Clone(texts), func(text string) bool { return slices.Contains(others, text) })
 }
 
 // known returns which of a subject's keys are there, of those that can be named without a search; none if the server
@@ -91,22 +106,25 @@ func (s search) incomplete() error {
 	return fmt.Errorf("it is not known whether more is stored: %w", s.missed)
 }
 
-// openSubject returns a client for the server that has the keys of a subject, the beginning of the keys, and a function
-// that closes the client.
-func (a app) openSubject(ctx context.Context, f serverFlags, prefix, limiter, subject string) (
-	rdb *redis.Client, begin string, release func(), err error,
+// openSubject returns a client for the server that has the keys of a subject in some limiters, the beginning of the
+// keys in each of them, and a function that closes the client.
+func (a app) openSubject(ctx context.Context, f serverFlags, prefix string, targets ...limited) (
+	rdb *redis.Client, begins []string, release func(), err error,
 ) {
-	name := limiter
-	if limiter == anyLimiter {
-		name = "any" // all have the same slot
-	}
-	key, err := keyOf(prefix, name, subject, "state")
-	if err != nil {
-		return nil, "", nil, err
+	key := ""
+	for _, target := range targets {
+		name := target.limiter
+		if name == anyLimiter {
+			name = "any" // all have the same slot
+		}
+		if key, err = keyOf(prefix, name, target.name, "state"); err != nil {
+			return nil, nil, nil, err
+		}
+		begin := strings.Replace(strings.TrimSuffix(key, "state"), ":"+name+":", ":"+target.limiter+":", 1)
+		begins = append(begins, begin)
 	}
 	rdb, release, err = a.openHolder(ctx, f, key)
-	begin = strings.Replace(strings.TrimSuffix(key, "state"), ":"+name+":", ":"+limiter+":", 1)
-	return rdb, begin, release, err
+	return rdb, begins, release, err
 }
 
 // openHolder returns a client for the server that has a key, and a function that closes it.

@@ -30,11 +30,12 @@ func (a app) setRate(ctx context.Context, args []string) error {
 	if err != nil {
 		return usagef("the rate is %s: %v", given(others[2]), err)
 	}
-	rdb, begin, release, err := a.openSubject(ctx, f, *prefix, others[0], others[1])
+	rdb, begins, release, err := a.openSubject(ctx, f, *prefix, limited{limiter: others[0], name: others[1]})
 	if err != nil {
 		return err
 	}
 	defer release()
+	begin := begins[0]
 	key, _ := stored.ParseKey(begin + "tb1")
 	found, _, err := stored.Read(ctx, rdb, []stored.Key{key})
 	if err == nil {

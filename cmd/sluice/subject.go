@@ -35,33 +35,39 @@ type limited struct {
 	policy        *policy.Policy
 }
 
-// named returns the subject that arguments name. With a policy file it is made of them as the application makes it.
-func (a app) named(f subjectFlags, args []string) (limited, error) {
+// named returns the subject that arguments name. With a policy file it is made of them as the application makes it, and
+// there is one for each limiter of the limit: for its windows, for each period of its calendar, and for its ban.
+func (a app) named(f subjectFlags, args []string) (targets []limited, err error) {
 	if f.file == "" || len(args) < 2 {
 		if err := wantSubject(args); err != nil {
-			return limited{}, err
+			return nil, err
 		}
-		return limited{limiter: args[0], name: args[1]}, nil
+		return []limited{{limiter: args[0], name: args[1]}}, nil
 	}
 	file, err := a.readPolicies(f.file)
 	if err != nil {
 		newScreen(a.stderr).printf("without --policy, name the subject as it is stored: sluice top lists them\n")
-		return limited{}, err
+		return nil, err
 	}
-	at := slices.IndexFunc(file.Policies, func(p *policy.Policy) bool {
-		return p.Name == args[0] || p.Ban.Permits > 0 && p.BanName() == args[0]
-	})
-	if at < 0 {
+	for _, p := range file.Policies {
+		if p.Name != args[0] && p.Limit() != args[0] && (p.Ban.Permits == 0 || p.BanName() != args[0]) {
+			continue
+		}
+		name, err := p.Subject(args[1:]...)
+		if err != nil {
+			_, want, _ := strings.Cut(err.Error(), ": want ")
+			return nil, usagef("the subject is %s: want %s", given(strings.Join(args[1:], " ")), want)
+		}
+		targets = append(targets, limited{p.Name, name, p})
+	}
+	if targets == nil {
 		names := namesOf(file.Policies, func(p *policy.Policy) string { return p.Name })
-		return limited{}, usagef("the file has no limit %s: want one of %s", given(args[0]), strings.Join(names, ", "))
+		return nil, usagef("the file has no limit %s: want one of %s", given(args[0]), strings.Join(names, ", "))
 	}
-	p := file.Policies[at]
-	name, err := p.Subject(args[1:]...)
-	if err != nil {
-		_, want, _ := strings.Cut(err.Error(), ": want ")
-		return limited{}, usagef("the subject is %s: want %s", given(strings.Join(args[1:], " ")), want)
+	if p := targets[0].policy; p.Ban.Permits > 0 {
+		targets = append(targets, limited{p.BanName(), targets[0].name, p})
 	}
-	return limited{args[0], name, p}, nil
+	return targets, nil
 }
 
 // says returns the limits that the policy file has for the subject, nil if its plan decides, and what is to be said of
@@ -72,7 +78,8 @@ func (target limited) says() (rates []loader.Limit, notes []string) {
 		return nil, nil
 	}
 	if target.limiter != p.Name {
-		return []loader.Limit{p.Ban}, []string{"these are refusals by " + p.Name + ": while they are full, it refuses all"}
+		note := p.BanName() + " counts refusals by " + p.Limit() + ": while it is full, every call is refused"
+		return []loader.Limit{p.Ban}, []string{note}
 	}
 	rates = p.Rates
 	for _, o := range p.Overrides {
@@ -105,11 +112,15 @@ const maxSimilar = 10
 
 // nothingStored says that a complete search has found nothing, what the policy file says, and what is stored in its
 // place. It returns errNothing.
-func (a app) nothingStored(ctx context.Context, f subjectFlags, target limited, found search, notes []string) error {
-	s := newScreen(a.stdout)
+func (a app) nothingStored(ctx context.Context, f subjectFlags, targets []limited, found search, notes []string) error {
+	s, target := newScreen(a.stdout), targets[0]
 	s.printf("nothing is stored under %s on %s\n", found.pattern, found.node)
-	if rates, _ := target.says(); rates == nil || rates[0].Permits > 0 {
-		s.printf("this limiter refuses nothing there, if the names are right: they are exact\n")
+	refusesAll := func(target limited) bool {
+		rates, _ := target.says()
+		return rates != nil && rates[0].Permits == 0
+	}
+	if !slices.ContainsFunc(targets, refusesAll) {
+		s.printf("nothing is refused there, if the names are right: they are exact\n")
 	}
 	for _, note := range notes {
 		s.printf("note: %s\n", note)

@@ -22,6 +22,8 @@ limits:
     overrides: [{subject: ada, rates: 9/1m, until: 2999-01-01T00:00:00Z}]}
   pair: {by: ['ip(request.ip, 64)', user.key], rates: 2/1m, script: slice_ring}
   banned: {by: user.key, rates: [2/1h, 5/month], ban: 2/1h}
+  ring: {by: user.key, rates: [2/1m, 9/1h], ban: 2/1h}
+  daily: {by: user.key, rates: 2/day}
 `
 
 // TestServerNamed names subjects as people know them, of the limits of a policy file.
@@ -37,9 +39,10 @@ func TestServerNamed(t *testing.T) {
 		{limits.ListLog("login", two), "2001:db8:1:2::/64"}, {limits.ListLog("login", two), "2001:db8:9::/64"},
 		{limits.ListLog("login", two), "2001:db8:9:9::/64"}, {limits.GCRA("sms", two), "ada"},
 		{limits.SliceRing("api", []loader.Limit{two}), "ada@example.com"}, {limits.ListLog("pair", two), "192.0.2.7|ada"},
-		{limits.ListLog("banned", two), "ada"},
-		{limits.ListLog("banned-ban", loader.Limit{Permits: 2, Window: time.Hour}), "ada"},
+		{limits.ListLog("banned", loader.PerHour(2)), "ada"},
+		{limits.ListLog("banned-ban", loader.PerHour(2)), "ada"},
 		{limits.Quota("banned-month", 5, loader.Monthly(time.UTC)), "ada"},
+		{limits.ListLog("ring-ban", loader.PerHour(2)), "ada"}, {limits.Quota("daily-day", 2, loader.Daily(time.UTC)), "ada"},
 	} {
 		_, err := one.AllowN(background, one.subject, 2)
 		must(t, err)
@@ -67,9 +70,16 @@ func TestServerNamed(t *testing.T) {
 		{"inspect --policy FILE pair 192.0.2.7 ada", exitFailed,
 			`doubt      the policy file has slice_ring, which does not read this key\n$`},
 		{"inspect --policy FILE logni 192.0.2.7", exitUsage, `no limit "logni": want one of login, api, sms, pair, banned`},
-		{"inspect --policy FILE banned-month ada", exitDone, `limit      5/month, (.|\n)*remaining  3`},
-		{"inspect --policy FILE banned-ban ada", exitDone, `note: these are refusals by banned: while they are full`},
-		{"reset --policy FILE banned ada", exitDone, `:\{ada\}:ll1 (.|\n)*sluice:banned-ban:\{ada\}:ll1`},
+		{"inspect --policy FILE banned-month ada", exitDone,
+			`^sluice:banned-month:(.|\n)*limit      5/month, (.|\n)*remaining  3\n(.|\n)*\n\nsluice:banned-ban:`},
+		{"inspect --policy FILE banned-ban ada", exitDone, `^sluice:banned:(.|\n)*\nsluice:banned-month:(.|\n)*` +
+			`\nsluice:banned-ban:(.|\n)*refused: (.|\n)*\nnote: banned-ban counts refusals by banned: while it is full`},
+		{"inspect --policy FILE ring ada", exitDone,
+			`^sluice:ring-ban:(.|\n)* refused: (.|\n)*note: nothing is stored of ring\n`},
+		{"inspect --policy FILE daily ada", exitDone, `^sluice:daily-day:(.|\n)* refused: `},
+		{"inspect --policy FILE daily-ban ada", exitUsage, `no limit "daily-ban"`},
+		{"reset --policy FILE banned ada", exitDone,
+			`:\{ada\}:ll1 (.|\n)*banned-month:(.|\n)*banned-ban:.*\nremoved 3 keys\n`},
 		{"reset --policy FILE banned ada", exitNothing, `nothing is stored`},
 		{"inspect --policy FILE login ada", exitUsage, `the subject is "ada": want an address, for ip\(request.ip, 64\)`},
 		{"inspect --policy FILE sluice:login:{ada}:ll1", exitUsage, "wants a limiter and a subject, not a key"},
@@ -80,7 +90,7 @@ func TestServerNamed(t *testing.T) {
 		{"reset --policy FILE --dry-run login 2001:db8:1:2:3::4", exitDone, `would go  sluice:login:\{2001:db8:1:2::/64\}`},
 		{"reset --policy FILE login 2001:db8:1:2:3::4", exitDone, `removed   sluice:login:\{2001:db8:1:2::/64\}:ll1`},
 		{"reset --policy FILE login 2001:db8:1:2:3::4", exitNothing,
-			`^nothing is stored under .*\nthis limiter refuses nothing`},
+			`^nothing is stored under .*\nnothing is refused there`},
 		{"reset login 2001:db8:9:9::/64", exitDone, "removed 1 key"},
 		{"inspect --policy FILE login 2001:db8:9:9::7", exitNothing,
 			`nothing is stored .*\nnote: the file has (.|\n)*every call`},
