@@ -24,7 +24,7 @@ func (q *Request) addBan(c *Charge) {
 			return
 		}
 	}
-	look := Charge{Kind: Look, Limiter: c.Ban, Subject: c.Subject, Name: c.Name, Shadow: c.Shadow}
+	look := Charge{Kind: Look, Limiter: c.Ban, Subject: c.Subject, Name: NameOf(c.Ban), Shadow: c.Shadow}
 	q.bans = append(q.bans, &ban{look, []*Charge{c}})
 }
 
@@ -96,13 +96,13 @@ func (b *ban) hasRefused() bool {
 	return false
 }
 
-// showBans has the charges of who is banned answer so, under the name of the ban.
+// showBans has the first charge of who is banned answer for all of them, under the name of the ban.
 func (q *Request) showBans() {
 	for _, b := range q.bans {
-		for _, c := range b.charges {
+		for i, c := range b.charges {
 			if b.Denied {
 				c.answer(b.Decision, nil)
-				c.Name = b.Name + "-ban"
+				c.Name, c.Answered = b.Name, i == 0
 			}
 		}
 	}

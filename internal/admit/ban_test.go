@@ -84,6 +84,19 @@ func TestBanAlone(t *testing.T) {
 	wantRemaining(t, f, refusals, 1)
 }
 
+// A ban that several limiters of a request share answers once, under the name of its limiter.
+func TestBanOfSeveral(t *testing.T) {
+	f := newFake(t)
+	refusals := f.ListLog("login-ban", loader.Limit{Permits: 1, Window: time.Hour})
+	_, err := refusals.Allow(t.Context(), "all")
+	must(t, err)
+	day := charge{Limiter: f.perMinute("login-day", 9), Key: all, Ban: refusals}
+	d := checked(t, door{Limits: f.Loader, Charges: []charge{day, {Limiter: f.perMinute("login", 9), Key: all, Ban: refusals}}})
+	if name := deniedBy(t, ask(t, d)); name != "login-ban" {
+		t.Error(name)
+	}
+}
+
 // In shadow a ban is reported, and refuses nobody.
 func TestBanInShadow(t *testing.T) {
 	f := newFake(t)
