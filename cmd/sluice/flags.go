@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -133,6 +134,9 @@ func windowText(d time.Duration) string {
 
 // length formats microseconds as a duration, rounded to what people read.
 func length(us int64) string {
+	if us > math.MaxInt64/1000 {
+		return "more than 292 years"
+	}
 	d := time.Duration(us) * time.Microsecond
 	switch {
 	case d.Abs() >= time.Minute:

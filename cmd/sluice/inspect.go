@@ -30,9 +30,12 @@ type inspectFlags struct {
 	script  string // of the policy file; "" without one
 }
 
-// addLimit takes 3/1m, or 20 for slots.
+// addLimit takes 3/1m, 20 for slots, or 10000/month or 10000 for a quota, whose period is stored.
 func (f *inspectFlags) addLimit(text string) (err error) {
 	var limit loader.Limit
+	for _, period := range []string{"/day", "/week", "/month", "/year"} {
+		text = strings.TrimSuffix(text, period)
+	}
 	if limit.Permits, err = strconv.ParseInt(text, 10, 64); err != nil {
 		limit, err = parseRate(text)
 	}

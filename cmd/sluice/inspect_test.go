@@ -142,6 +142,7 @@ func TestServerInspectStates(t *testing.T) {
 		{"gcra1", []any{"set", bucket(now - 5)}, exitDone, "idle: the bucket is full"},
 		{"qt1 --limit 9", []any{"set", fmt.Sprint(now-minute, " 7"), "px", minute / 1000}, exitDone,
 			`live: permits of a period(.|\n)*7 stored(.|\n)*begin .* 1m(0\.\d+s)? ago(.|\n)*remaining  2\n`},
+		{"qt1 --limit 9/month", []any{"set", fmt.Sprint(now-minute, " 7"), "px", minute / 1000}, exitDone, `remaining  2\n`},
 		{"qt1 --limit 7", []any{"set", fmt.Sprint(now-minute, " 7"), "px", minute / 1000}, exitDone,
 			`refused: the next permit comes free (59\.\d+s|1m) from now`},
 		{"qt1", []any{"set", fmt.Sprint(now, " 0")}, exitDone, "idle: no permits are in use"},
@@ -155,6 +156,15 @@ func TestServerInspectStates(t *testing.T) {
 		key := "sluice:try:{demo}:" + code
 		must(t, rdb.Do(background, append([]any{test.put[0], key}, test.put[1:]...)...).Err())
 		wantText(t, runLine(env, "inspect "+key+" "+flags), test.status, test.want)
+	}
+}
+
+// A ring may be written by a clock that is far ahead.
+func TestLength(t *testing.T) {
+	for us, want := range map[int64]string{-1_234_000: "-1.23s", 90_400_000: "1m30s", 1 << 54: "more than 292 years"} {
+		if got := length(us); got != want {
+			t.Errorf("%d us: %s, want %s", us, got, want)
+		}
 	}
 }
 
