@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sluice-redis/sluice/cmd/sluice/internal/stored"
+	"github.com/sluice-redis/sluice/httplimit"
 	"github.com/sluice-redis/sluice/loader"
 	"github.com/sluice-redis/sluice/policy"
 )
@@ -119,7 +120,10 @@ func (a app) nothingStored(ctx context.Context, f subjectFlags, targets []limite
 		rates, _ := target.says()
 		return rates != nil && rates[0].Permits == 0
 	}
-	if !slices.ContainsFunc(targets, refusesAll) {
+	switch stored := hashed(target.name); {
+	case stored != target.name:
+		s.printf("httplimit and policy files store a value of more than 128 bytes by its hash: look for %s\n", stored)
+	case !slices.ContainsFunc(targets, refusesAll):
 		s.printf("nothing is refused there, if the names are right: they are exact\n")
 	}
 	for _, note := range notes {
@@ -134,6 +138,14 @@ func (a app) nothingStored(ctx context.Context, f subjectFlags, targets []limite
 		s.printf("what else is stored is not known: %v\n", err)
 	}
 	return errNothing
+}
+
+// hashed is a subject whose values are longer than httplimit stores them, as it is stored; others are as they are.
+func hashed(name string) string {
+	if len(name) <= 128 {
+		return name
+	}
+	return httplimit.Subject(strings.Split(name, "|")...)
 }
 
 // around is what is stored beside a subject that is not.
@@ -174,7 +186,7 @@ func (r *around) add(text string, target limited) {
 		return
 	}
 	r.keys[key.Limiter]++
-	alike := key.Limiter == target.limiter && isSimilar(target.name, key.Subject) || key.Subject == target.name
+	alike := key.Limiter == target.limiter && isSimilar(target.name, key.Subject) || key.Subject == hashed(target.name)
 	if alike && len(r.similar) <= maxSimilar {
 		script, _ := key.Script()
 		r.similar[fmt.Sprintf("%s %s (%s)", key.Limiter, key.Subject, fullName(script))] = true

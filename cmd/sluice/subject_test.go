@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-redis/sluice/httplimit"
 	"github.com/sluice-redis/sluice/loader"
 )
 
@@ -47,7 +48,8 @@ func TestServerNamed(t *testing.T) {
 		_, err := one.AllowN(background, one.subject, 2)
 		must(t, err)
 	}
-	file := inFile(t, "limits.yaml", subjectFile)
+	file, long := inFile(t, "limits.yaml", subjectFile), strings.Repeat("x", 129)
+	grants(t, rdb, "long", httplimit.Subject(long, "ada"))
 	for _, test := range []struct {
 		line string
 		want int
@@ -96,6 +98,7 @@ func TestServerNamed(t *testing.T) {
 			`nothing is stored .*\nnote: the file has (.|\n)*every call`},
 		{"reset --policy FILE login 2001:db8:9:9::7", exitNothing,
 			`nothing is stored .*\nnote: the file has (.|\n)*every call`},
+		{"inspect long " + long + "|ada", exitNothing, `look for (~2\S+\|ada)\nstored are:\n  long ~2\S+\|ada \(list_log_v1\)\n`},
 		{"inspect --prefix shop login ada", exitNothing, `nothing is stored that begins with shop: are --prefix`},
 	} {
 		wantText(t, runLine(env, strings.ReplaceAll(test.line, "FILE", file)), test.want, test.says)
