@@ -4,6 +4,7 @@ import (
 	"net"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -80,42 +81,70 @@ func TestReadmeACL(t *testing.T) {
 // TestServerFull has what scripts/README.md says of a server without memory.
 func TestServerFull(t *testing.T) {
 	rdb := redistest.Start(t).Client(t)
-	const ring, id = "sluice:x:{s}:sr1:300000x201", "sluice:x:{s}:bg1:r"
-	steps := []struct {
-		script sluice.Script
-		call   string // the keys, then the arguments
-		works  bool   // of a full server
-	}{
-		{sluice.ListLogV1(), "sluice:x:{s}:ll1 3 60000000 1 0", false},
-		{sluice.ListLogV1(), "sluice:x:{s}:ll1 3 60000000 0 0", true},
-		{sluice.ListLogV1(), "sluice:x:{s}:ll1 1 60000000 1 0", true}, // denied
-		{sluice.ZSetLogV1(), "sluice:x:{s}:zl1 3 60000000 1 0 repeated", true},
-		{sluice.ZSetLogReturnV1(), "sluice:x:{s}:zl1 repeated 1", true},
-		{sluice.GCRAV1(), "sluice:x:{new}:gcra1 5 1000000 10 1 0", false},
-		{sluice.BudgetV1(), ring + " " + id + " 3600000000 4 300000 201 100", true},
-		{sluice.BudgetSettleV1(), ring + " " + id + " 3600000000 2 0 300000 201", false},
-		{sluice.ConcurrencyV1(), "sluice:x:{s}:cc1 2 30000000 1 holder", false},
-		{sluice.ConcurrencyReleaseV1(), "sluice:x:{s}:cc1 holder", true},
-		{sluice.TokenBucketSetV1(), "sluice:x:{s}:tb1 50 1000000 0", false},
-	}
-	call := func(script sluice.Script, words []string) error {
-		keys := len(script.Keys)
+	type step struct{ script, call string } // the keys, then the arguments; T is when the script has granted
+	const (
+		ring    = "sluice:x:{s}:sr1:3600000000x2"
+		windows = " 3600000000 2 "
+		years   = " 1735689600000000 1767225600000000 1798761600000000 1830297600000000"
+	)
+	granted := map[string]string{}
+	call := func(step step) error {
+		source := readFile(t, "../../../scripts/"+step.script+"_v1.lua")
+		moment := granted[strings.TrimSuffix(step.script, "_return")]
+		words := strings.Fields(strings.ReplaceAll(step.call, " T ", " "+moment+" "))
+		keys := strings.Count(step.call, "sluice:")
 		args := make([]any, 0, len(words))
 		for _, word := range words[keys:] {
 			args = append(args, word)
 		}
-		return rdb.Eval(t.Context(), script.Source, words[:keys], args...).Err()
+		reply, err := rdb.Eval(t.Context(), source, words[:keys], args...).Int64Slice()
+		if len(reply) > 4 && reply[0] > 0 {
+			granted[step.script] = strconv.FormatInt(reply[4], 10)
+		}
+		return err
 	}
-	must(t, call(sluice.ConcurrencyV1(), strings.Fields("sluice:x:{s}:cc1 2 30000000 0 holder")))
-	for _, step := range steps[:7] {
-		must(t, call(step.script, strings.Fields(step.call)))
+	stored := []step{
+		{"list_log", "sluice:x:{s}:ll1 3 60000000 1 0"},
+		{"zset_log", "sluice:x:{s}:zl1 3 60000000 1 0 repeated"},
+		{"gcra", "sluice:x:{s}:gcra1 5 1000000 10 1 0"},
+		{"slice_ring", ring + " 1 0" + windows + "100"},
+		{"budget", ring + " sluice:x:{s}:bg1:r 3600000000 4" + windows + "100"},
+		{"quota", "sluice:x:{s}:qt1 100 1 0" + years},
+		{"token_bucket", "sluice:x:{s}:tb1 sluice:x:{s}:tb1:all sluice:x:{s}:tb1:by:a 100 60000000 0 1 0"},
+		{"concurrency", "sluice:x:{s}:cc1 2 30000000 0 holder"},
 	}
-	must(t, call(sluice.ZSetLogV1(), strings.Fields("sluice:x:{s}:zl1 3 60000000 1 0 repeated")))
+	for _, step := range stored {
+		must(t, call(step))
+	}
 	must(t, rdb.ConfigSet(t.Context(), "maxmemory", "1").Err())
-	for _, step := range steps {
-		err := call(step.script, strings.Fields(step.call))
-		if works := err == nil; works != step.works || !works && !strings.HasPrefix(err.Error(), "OOM ") {
-			t.Errorf("%s %s: %v", step.script.Name, step.call, err)
+	fails := []step{
+		stored[0], stored[2], stored[5], // under a key that exists
+		{"zset_log", "sluice:x:{s}:zl1 3 60000000 1 0 other"},
+		{"concurrency", "sluice:x:{s}:cc1 2 30000000 1 holder"},
+		{"slice_ring_return", ring + " T 1" + windows},
+		{"quota_return", "sluice:x:{s}:qt1 1767225600000000 1"},
+		{"budget_settle", ring + " sluice:x:{s}:bg1:r 3600000000 2 0" + windows},
+		{"token_bucket_set", "sluice:x:{s}:tb1 50 1000000 0"},
+	}
+	for _, step := range stored {
+		step.call = strings.ReplaceAll(step.call, "{s}", "{new}")
+		fails = append(fails, step)
+	}
+	for _, step := range fails {
+		if err := call(step); err == nil || !strings.HasPrefix(err.Error(), "OOM ") {
+			t.Errorf("%s %s: %v, want OOM", step.script, step.call, err)
+		}
+	}
+	for _, step := range []step{
+		{"list_log", "sluice:x:{s}:ll1 3 60000000 0 0"}, // a look
+		{"list_log", "sluice:x:{s}:ll1 1 60000000 1 0"}, // denied
+		stored[1], stored[4], // an id is repeated
+		{"list_log_return", "sluice:x:{s}:ll1 T 1"},
+		{"zset_log_return", "sluice:x:{s}:zl1 repeated 1"},
+		{"concurrency_release", "sluice:x:{s}:cc1 holder"},
+	} {
+		if err := call(step); err != nil {
+			t.Errorf("%s %s: %v", step.script, step.call, err)
 		}
 	}
 }
