@@ -134,6 +134,27 @@ func TestServerACL(t *testing.T) {
 	}
 }
 
+// An ACL separates keys, also those of one limiter, and commands, but not scripts that call the same ones.
+func TestServerACLOfOneLimiter(t *testing.T) {
+	admin := redistest.Start(t).Client(t)
+	users := strings.NewReplacer(noHash, ">pw", "~sluice:*", "~sluice:search:*").Replace(runLine(nil, "acl gcra").stdout)
+	for line := range strings.Lines(users) {
+		must(t, admin.Do(background, wordsOf(line)...).Err())
+	}
+	for _, script := range sluice.All() {
+		must(t, admin.ScriptLoad(background, script.Source).Err())
+	}
+	use := clientAs(t, admin.Options().Addr, "sluice-use", "pw")
+	call := func(script sluice.Script, key string) error {
+		return use.EvalSha(background, script.SHA1, []string{key}, wordsOf(leastCalls[fullName(script)])...).Err()
+	}
+	must(t, call(sluice.GCRAV1(), "sluice:search:{ada}:gcra1"))
+	must(t, call(sluice.QuotaV1(), "sluice:search:{ada}:qt1"))
+	must(t, use.Set(background, "sluice:search:{ada}:gcra1", "", 0).Err())
+	wantRefused(t, "another limiter", call(sluice.GCRAV1(), "sluice:export:{ada}:gcra1"))
+	wantRefused(t, "other commands", call(sluice.ListLogV1(), "sluice:search:{ada}:ll1"))
+}
+
 func wantRefused(t *testing.T, what string, err error) {
 	t.Helper()
 	for _, refusal := range []string{"NOPERM", "can't access", "can't run"} { // the last two from inside a script
