@@ -82,6 +82,7 @@ func TestMatch(t *testing.T) {
 
 		// What the client leaves out is the choice, unless something else is there.
 		{"by: 'request.header[\"x-user\"]', empty: refuse", "request.header.x-user=ada", "ada 1"},
+		{"by: 'request.header[\"x-user\"]', empty: refuse", `request.header["x-user"]=ada`, "ada 1"},
 		{"by: 'request.header[\"x-user\"]', empty: refuse", "request.ip=192.0.2.7", "refused"},
 		{"by: request.cookie.sid, empty: skip", "request.ip=192.0.2.7", ""},
 		{"by: request.query.user, empty: shared", "request.ip=192.0.2.7", "~ 1"},
