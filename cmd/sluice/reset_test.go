@@ -156,7 +156,7 @@ func TestServerSetRateOtherScript(t *testing.T) {
 	ring := limits.SliceRing("login", []loader.Limit{loader.PerMinute(3)})
 	_, err := ring.Allow(background, "ada")
 	must(t, err)
-	const refused = `:sr1:300000x201 holds a slice_ring: only a token_bucket .* nothing was written\ncure: give the`
+	const refused = `limiter login is one of slice_ring: only a token_bucket .* nothing was written\ncure: give the`
 	for _, subject := range []string{"ada", "bob"} {
 		wantText(t, runLine(env, "set-rate login "+subject+" 50/1m"), exitFailed, refused)
 	}

@@ -88,7 +88,7 @@ func (a app) wantBucket(ctx context.Context, rdb *redis.Client, begin, limiter s
 			script, found := key.Script()
 			isBucket := key.Config().IsConfig()
 			if found && !isBucket {
-				other = fmt.Sprintf("%s holds a %s", text, script.Name)
+				other = fmt.Sprintf("limiter %s is one of %s", key.Limiter, script.Name)
 			}
 			bucket = bucket || isBucket && !key.IsConfig()
 		}
