@@ -67,7 +67,7 @@ func (c *constants) checkCall(e ast.Expr, call ast.CallExpr) {
 		if text, ok := literal(args[0]); !ok {
 			c.fail(e, "the network of cidr is computed", `a network in quotes, as in cidr("10.0.0.0/8")`)
 		} else if _, err := parseNetwork(text); err != nil {
-			c.fail(args[0], err.Error(), wantNetworks)
+			c.fail(args[0], err.Error(), networkLike(text, wantNetworks))
 		}
 	case "ip":
 		if bits, ok := number(args[1]); ok && (bits < 1 || bits > 128) {

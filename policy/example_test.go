@@ -75,12 +75,12 @@ func ExampleParse() {
 limits:
   login:
     by: request.header["x-user"]
-    rates: 5/1x
+    rates: 5/400d
     mode: shado
 `))
 	fmt.Println(err)
 	// Output:
 	// limits.yaml:4:9: by may be empty: the client may leave it out: want empty: refuse, skip or shared beside it
-	// limits.yaml:5:12: rate "5/1x": want permits and a window, as in 3/1m or 5000/30d, or a period: 5000/month
+	// limits.yaml:5:12: rate "5/400d": want a window of 1ms to 366d
 	// limits.yaml:6:11: unknown mode "shado": want enforce, shadow: did you mean shadow?
 }

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"regexp"
@@ -121,6 +122,12 @@ func (c *compiler) unknownName(at string, env *cel.Env, name string, column int)
 				return value + ": " + noApplication, wantRequest, column
 			}
 		}
+	}
+	if list, found := strings.CutPrefix(name, "networks."); found {
+		list, _, _ = strings.Cut(list, ".")
+		lists := slices.DeleteFunc(slices.Clone(c.names), func(n string) bool { return !strings.HasPrefix(n, "networks.") })
+		want = strings.Join(lists, ", ") + yamlfile.DidYouMean("networks."+list, lists...)
+		return "no list " + list + " in networks", cmp.Or(want, "networks: {"+list+": [10.0.0.0/8]}"), column
 	}
 	known := c.names
 	if env == c.counts {

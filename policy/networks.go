@@ -50,12 +50,22 @@ func (n networks) contain(addr netip.Addr) bool {
 	return slices.ContainsFunc(n, func(p netip.Prefix) bool { return p.Contains(addr) })
 }
 
-// parseNetwork reads a network, or an address as the network of it alone.
+// parseNetwork reads a network, or an address as the network of it alone. It refuses an address inside of a network:
+// 10.0.0.5/8.
 func parseNetwork(text string) (network netip.Prefix, err error) {
-	if network, err = clientaddr.ParsePrefix(text); err != nil {
+	network, err = clientaddr.ParsePrefix(text)
+	if prefix, _ := netip.ParsePrefix(text); err != nil || prefix != prefix.Masked() {
 		err = fmt.Errorf("%.64q is no network", text)
 	}
 	return network, err
+}
+
+// networkLike is what may be meant by a text that is no network; otherwise if that is not known.
+func networkLike(text, otherwise string) string {
+	if prefix, err := netip.ParsePrefix(text); err == nil {
+		return prefix.Masked().String() + ", or " + prefix.Addr().String() + " alone"
+	}
+	return otherwise
 }
 
 // ConvertToNative, ConvertToType, Equal, Type and Value make networks a value of CEL that can only be asked.
@@ -97,7 +107,7 @@ func (r *reader) networkList(n *yaml.Node) (list networks) {
 		}
 		network, err := parseNetwork(text)
 		if err != nil {
-			r.Fail(item, fmt.Sprintf("network %q", text), wantNetworks)
+			r.Fail(item, fmt.Sprintf("network %q", text), networkLike(text, wantNetworks))
 			continue
 		}
 		list = append(list, network)

@@ -193,14 +193,15 @@ func (r *reader) overrideNetwork(p *Policy, o *Override, words map[string]*yaml.
 	} else if network, err := parseNetwork(o.Network); err == nil {
 		o.networks = networks{network}
 	} else {
-		r.Fail(n, fmt.Sprintf("network %q", o.Network), "10.0.0.0/8, say, or the name of a list in networks")
+		r.Fail(n, fmt.Sprintf("network %q", o.Network),
+			networkLike(o.Network, "10.0.0.0/8, say, or the name of a list in networks"))
 	}
 	bits := 0
 	if len(p.by) == 1 {
 		bits = addressBits(p.by[0].checked)
 	}
 	small := func(network netip.Prefix) bool { return network.Addr().Is6() && network.Bits() > bits }
-	if bits == 0 && len(p.by) == len(p.By) {
+	if bits == 0 && len(p.by) == len(p.By) && len(p.by) > 0 {
 		r.Fail(n, "override of a network, and the limit is not by address alone", "by: request.ip, or by: ip(request.ip, 64)")
 	} else if slices.ContainsFunc(o.networks, small) && bits > 0 {
 		r.Fail(n, fmt.Sprintf("a network that is smaller than the /%d by which the limit counts", bits), "a larger one")

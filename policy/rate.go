@@ -13,7 +13,7 @@ import (
 
 const (
 	wantBrackets = "brackets around several rates, as in [3/1m, 20/24h]"
-	wantRate     = "permits and a window, as in 3/1m or 5000/30d, or a period: 5000/month"
+	wantRate     = "permits and a window in ms, s, m, h or d, or a day, week, month or year: 3/1m, 9/week"
 	maxWindow    = 366 * 24 * time.Hour
 	minWindow    = time.Millisecond
 	maxRates     = 8

@@ -178,7 +178,8 @@ func (r *reader) proxies(n *yaml.Node) (proxies []string) {
 			continue
 		}
 		if text != "unix" && !isNetwork(text) {
-			r.Fail(item, fmt.Sprintf("proxy %q", text), "an address, a network such as 10.0.0.0/8, or unix")
+			r.Fail(item, fmt.Sprintf("proxy %q", text),
+				networkLike(text, "an address, a network such as 10.0.0.0/8, or unix"))
 			continue
 		}
 		proxies = append(proxies, text)
@@ -208,7 +209,7 @@ func isNetwork(text string) bool {
 	if err == nil {
 		return address.Zone() == ""
 	}
-	_, err = netip.ParsePrefix(text)
+	_, err = parseNetwork(text)
 	return err == nil
 }
 

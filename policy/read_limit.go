@@ -82,8 +82,9 @@ func (r *reader) by(p *Policy, key *yaml.Node, words map[string]*yaml.Node) {
 	}
 	for _, item := range items {
 		text, e := r.expression(item, "by", r.compiler.rules, cel.StringType)
+		p.By = append(p.By, text)
 		if e != nil {
-			p.By, p.by = append(p.By, text), append(p.by, e)
+			p.by = append(p.by, e)
 		}
 		mayBeEmpty = mayBeEmpty && e != nil && e.mayEmpty
 	}
