@@ -25,6 +25,7 @@ limits:
   banned: {by: user.key, rates: [2/1h, 5/month], ban: 2/1h}
   ring: {by: user.key, rates: [2/1m, 9/1h], ban: 2/1h}
   daily: {by: user.key, rates: 2/day}
+  both: {by: user.key, plan: user.plan, plans: {free: [60/1m, 9/month]}}
 `
 
 // TestServerNamed names subjects as people know them, of the limits of a policy file.
@@ -44,6 +45,7 @@ func TestServerNamed(t *testing.T) {
 		{limits.ListLog("banned-ban", loader.PerHour(2)), "ada"},
 		{limits.Quota("banned-month", 5, loader.Monthly(time.UTC)), "ada"},
 		{limits.ListLog("ring-ban", loader.PerHour(2)), "ada"}, {limits.Quota("daily-day", 2, loader.Daily(time.UTC)), "ada"},
+		{limits.Quota("both-month", 9, loader.Monthly(time.UTC)), "ada"},
 	} {
 		_, err := one.AllowN(background, one.subject, 2)
 		must(t, err)
@@ -79,6 +81,7 @@ func TestServerNamed(t *testing.T) {
 		{"inspect --policy FILE ring ada", exitDone,
 			`^sluice:ring-ban:(.|\n)* refused: (.|\n)*note: nothing is stored of ring\n`},
 		{"inspect --policy FILE daily ada", exitDone, `^sluice:daily-day:(.|\n)* refused: `},
+		{"inspect --policy FILE both ada --limit 60/1m --limit 9/month", exitDone, `^sluice:both-month:(.|\n)*remaining  7\n`},
 		{"inspect --policy FILE daily-ban ada", exitUsage, `no limit "daily-ban"`},
 		{"reset --policy FILE banned ada", exitDone,
 			`:\{ada\}:ll1 (.|\n)*banned-month:(.|\n)*banned-ban:.*\nremoved 3 keys\n`},
