@@ -101,7 +101,8 @@ func TestServerNamed(t *testing.T) {
 			`nothing is stored .*\nnote: the file has (.|\n)*every call`},
 		{"reset --policy FILE login 2001:db8:9:9::7", exitNothing,
 			`nothing is stored .*\nnote: the file has (.|\n)*every call`},
-		{"inspect long " + long + "|ada", exitNothing, `look for (~2\S+\|ada)\nstored are:\n  long ~2\S+\|ada \(list_log_v1\)\n`},
+		{"inspect long " + long + "|ada", exitNothing,
+			`look for (~2\S+\|ada)\nstored are:\n  long ~2\S+\|ada \(list_log_v1\)\n`},
 		{"inspect --prefix shop login ada", exitNothing, `nothing is stored that begins with shop: are --prefix`},
 	} {
 		wantText(t, runLine(env, strings.ReplaceAll(test.line, "FILE", file)), test.want, test.says)
