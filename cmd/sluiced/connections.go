@@ -6,49 +6,59 @@ import (
 	"net"
 	"net/http"
 	"sync"
-
-	"golang.org/x/net/netutil"
 )
 
-// idleLimiter is a listener of a limited number of connections. When there are as many, it closes the one that has been
-// without a request for the longest time, so that clients who send none keep out nobody. Connections wait only while
-// all are in use.
+// idleLimiter is a listener of a limited number of connections. When another one comes, it closes the one that has been
+// without a request for the longest time, so that clients who send none keep out nobody. The new one waits only while
+// all others are in use.
 type idleLimiter struct {
 	net.Listener
 	most int
 
-	mu   sync.Mutex
-	open int
-	idle list.List // of *limitedConn, that which has waited for the longest time first
+	mu     sync.Mutex
+	room   sync.Cond // there is a connection less, or an idle one more
+	closed bool
+	open   int
+	idle   list.List // of *limitedConn, that which has waited for the longest time first
 }
 
 func newIdleLimiter(l net.Listener, most int) *idleLimiter {
-	return &idleLimiter{Listener: netutil.LimitListener(l, most), most: most}
+	limiter := &idleLimiter{Listener: l, most: most}
+	limiter.room.L = &limiter.mu
+	return limiter
 }
 
 func (l *idleLimiter) Accept() (net.Conn, error) {
-	l.makeRoom()
 	conn, err := l.Listener.Accept()
 	if err != nil {
 		return nil, err
 	}
-	c := &limitedConn{Conn: conn, limiter: l}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	for l.open >= l.most && !l.closed {
+		if oldest := l.idle.Front(); oldest != nil {
+			_ = oldest.Value.(*limitedConn).close()
+		} else {
+			l.room.Wait()
+		}
+	}
+	if l.closed {
+		_ = conn.Close()
+		return nil, net.ErrClosed
+	}
+	c := &limitedConn{Conn: conn, limiter: l}
 	l.open++
 	c.place = l.idle.PushBack(c)
 	return c, nil
 }
 
-// makeRoom closes a connection if there is no place for another one.
-func (l *idleLimiter) makeRoom() {
+// Close closes the listener. A connection that waits is closed too.
+func (l *idleLimiter) Close() error {
 	l.mu.Lock()
-	oldest := l.idle.Front()
-	full := l.open >= l.most
-	l.mu.Unlock()
-	if full && oldest != nil {
-		_ = oldest.Value.(*limitedConn).Close()
-	}
+	defer l.mu.Unlock()
+	l.closed = true
+	l.room.Signal()
+	return l.Listener.Close()
 }
 
 // limitedConn is a connection of an idleLimiter.
@@ -63,12 +73,18 @@ type limitedConn struct {
 // Close closes the connection, and frees its place.
 func (c *limitedConn) Close() error {
 	c.limiter.mu.Lock()
+	defer c.limiter.mu.Unlock()
+	return c.close()
+}
+
+// close is Close for who has the lock.
+func (c *limitedConn) close() error {
 	if !c.closed {
 		c.closed = true
 		c.limiter.open--
 		c.limiter.idle.Remove(c.place)
+		c.limiter.room.Signal()
 	}
-	c.limiter.mu.Unlock()
 	return c.Conn.Close()
 }
 
@@ -79,6 +95,7 @@ func (c *limitedConn) add(requests int) {
 	c.limiter.idle.Remove(c.place)
 	if c.requests += requests; c.requests == 0 && !c.closed {
 		c.place = c.limiter.idle.PushBack(c)
+		c.limiter.room.Signal()
 	}
 }
 

@@ -46,3 +46,35 @@ func TestHalfOpenConnections(t *testing.T) {
 		t.Errorf("a call that was on its way: %d", status)
 	}
 }
+
+// While all connections are in use another one waits, until one of them has no request any more. None is closed before.
+func TestConnectionsWait(t *testing.T) {
+	addr := freePort(t)
+	s := &server{settings: settings{maxConnections: 1}, log: discard, failed: make(chan error, 1)}
+	entered, leave := make(chan bool), make(chan bool)
+	must(t, s.listenHTTP("http", addr, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		entered <- true
+		<-leave
+	}), nil))
+	statuses := make(chan int)
+	call := func() { statuses <- get("http://" + addr) }
+	go call()
+	<-entered
+	go call()
+	select {
+	case <-entered:
+		t.Error("a second call beside the one connection that may be open")
+	case status := <-statuses:
+		t.Errorf("it was answered by %d before a connection was free", status)
+	case <-time.After(100 * time.Millisecond):
+	}
+	leave <- true
+	<-entered
+	leave <- true
+	for range 2 {
+		if status := <-statuses; status != 200 {
+			t.Errorf("got %d, want 200", status)
+		}
+	}
+	s.close()
+}
