@@ -102,7 +102,10 @@ func New(limits *loader.Loader, file *File, opts ...Option) (*Policies, error) {
 	if file != nil {
 		p.path = file.name
 	}
-	return p, p.Replace(file)
+	if err := p.Replace(file); err != nil {
+		return nil, err
+	}
+	return p, nil
 }
 
 func makePolicies(limits *loader.Loader, opts []Option) (*Policies, error) {

@@ -36,22 +36,20 @@ func (l *limits) auth(w http.ResponseWriter, r *http.Request) (refusal string, e
 	first, rest, _ := strings.Cut(strings.TrimPrefix(cmp.Or(r.URL.RawPath, r.URL.EscapedPath()), "/"), "/")
 	name, asked, _ := strings.Cut(rest, "/")
 	set := l.current.Load()
-	handler := set.auth[first+"/"+name]
-	if handler == nil {
+	file, known := set.auth[first+"/"+name]
+	if !known {
 		err := fmt.Errorf("no policy file %.100q: there are %q", name, set.names)
 		http.Error(w, "no policy file of this name", http.StatusNotFound)
 		return "no_file", err
 	}
-	var proxies clientaddr.Finder
-	_ = proxies.TrustXForwardedFor(set.requests[name].File().Proxies...) // without one: none is trusted
-	if header := forwarded(r.Header); header != "" && !proxies.Trusts(r.RemoteAddr) {
+	if header := forwarded(r.Header); header != "" && !file.proxies.Trusts(r.RemoteAddr) {
 		err := fmt.Errorf("%s sends %s and is not in proxies of %s.yaml: add it, or no limit knows the client's request",
 			r.RemoteAddr, header, name)
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return "untrusted_proxy", err
 	}
 	client, err := clientRequest(r, "/"+asked)
-	if addr, peerErr := proxies.Find(r.RemoteAddr, r.Header); !addr.IsValid() && peerErr == nil {
+	if addr, peerErr := file.proxies.Find(r.RemoteAddr, r.Header); !addr.IsValid() && peerErr == nil {
 		err = errors.Join(err, errors.New("X-Forwarded-For: want an address where a proxy wrote the last one"))
 	}
 	if err != nil {
@@ -59,8 +57,14 @@ func (l *limits) auth(w http.ResponseWriter, r *http.Request) (refusal string, e
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return "unreadable", err
 	}
-	handler.ServeHTTP(w, client)
+	file.handler.ServeHTTP(w, client)
 	return "", nil
+}
+
+// authFile is a policy file, as proxies ask about it.
+type authFile struct {
+	handler http.Handler
+	proxies *clientaddr.Finder
 }
 
 // newAuth returns the handler of a policy file: 200 if the request is granted.

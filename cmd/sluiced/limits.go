@@ -9,13 +9,13 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"net/http"
 	"regexp"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/sluice-redis/sluice/internal/clientaddr"
 	"github.com/sluice-redis/sluice/loader"
 	"github.com/sluice-redis/sluice/policy"
 	"github.com/sluice-redis/sluice/policy/envoyfile"
@@ -41,7 +41,7 @@ type set struct {
 	domains  map[string]*domain
 	policies policies // for descriptors
 	requests policies // for forward auth
-	auth     map[string]http.Handler
+	auth     map[string]authFile
 	names    []string      // of policies, in their order
 	delay    time.Duration // the longest for which a policy holds a request
 }
@@ -67,7 +67,7 @@ type ring struct {
 func (l *limits) apply(read files) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	next := &set{domains: map[string]*domain{}, auth: map[string]http.Handler{}}
+	next := &set{domains: map[string]*domain{}, auth: map[string]authFile{}}
 	next.names = slices.Sorted(maps.Keys(read.policies))
 	for _, file := range read.envoy {
 		next.domains[file.Domain] = l.newDomain(file)
@@ -88,8 +88,10 @@ func (l *limits) apply(read files) error {
 		for _, p := range policies.File().Policies {
 			next.delay = max(next.delay, p.Delay)
 		}
+		proxies := &clientaddr.Finder{}
+		_ = proxies.TrustXForwardedFor(policies.File().Proxies...) // without one: none is trusted
 		for prefix, status := range denialStatus {
-			next.auth[prefix+"/"+name] = l.newAuth(status, policies)
+			next.auth[prefix+"/"+name] = authFile{l.newAuth(status, policies), proxies}
 		}
 	}
 	l.metrics.apply(read)

@@ -157,13 +157,15 @@ func (d *decider) isBanned(r request, of []int, verdicts []Verdict) (banned bool
 	return banned
 }
 
-// chargeRefusals charges those who were refused to the limiters of refusals.
+// chargeRefusals charges those who were refused to the limiters of refusals, once for all rates of a limit.
 func (d *decider) chargeRefusals(r request, of []int, verdicts []Verdict) {
+	charged := map[[2]string]bool{}
 	for _, i := range of {
 		ban := r.matches[i].Policy.BanLimiter(d.limits)
-		if ban == nil || verdicts[i] != Denied {
+		if ban == nil || verdicts[i] != Denied || charged[[2]string{ban.Name(), r.matches[i].Subject}] {
 			continue
 		}
+		charged[[2]string{ban.Name(), r.matches[i].Subject}] = true
 		if _, err := ban.AllowN(context.Background(), r.matches[i].Subject, 1); err != nil {
 			d.fail(r, err)
 		}

@@ -86,6 +86,8 @@ func TestCalendarAndBan(t *testing.T) {
 	for limit, want := range map[string]string{
 		"at -3 -2 -1 0 1 2: rates: 2/month, zone: Europe/Berlin": "GGDGGD",
 		"at 0 1 2 120 3601 3602: rates: 1/1m, ban: 2/1h":         "GDDDGD",
+		// Two rates refuse at once: that is one refusal.
+		"at -2 -1 60: rates: [1/1m, 1/month], zone: Europe/Berlin, ban: 2/1h": "GDG",
 	} {
 		at, words, _ := strings.Cut(strings.TrimPrefix(limit, "at "), ": ")
 		var hits []hit
