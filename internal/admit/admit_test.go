@@ -221,6 +221,7 @@ func TestCallerGone(t *testing.T) {
 		"all":    {Limits: f.Loader, Charges: []charge{{Limiter: one, Key: all}, {Limiter: two, Key: all}}},
 		"budget": {Options: budget},
 		"both":   {Charges: []charge{{Limiter: one, Key: all}}, Options: budget},
+		"quota":  {Charges: []charge{{Limiter: one, Key: all, Quota: true}}},
 		"slots":  {Options: options{Slots: []admit.Slots[string]{{slots, all}}}},
 	} {
 		d := checked(t, d)

@@ -1,6 +1,7 @@
 package admit
 
 import (
+	"context"
 	"hash/maphash"
 	"reflect"
 	"sync"
@@ -29,8 +30,8 @@ func (q *Request) addBan(c *Charge) {
 }
 
 // look asks whether the subject is banned.
-func (b *ban) look(q *Request) {
-	b.ask(lasting(q.ctx))
+func (b *ban) look(ctx context.Context) {
+	b.ask(ctx)
 	banned.note(&b.Charge)
 }
 
@@ -47,7 +48,7 @@ func (q *Request) askUnlessBanned() {
 func (q *Request) lookAtBanned() (refused bool) {
 	for _, b := range q.bans {
 		if banned.has(&b.Charge) {
-			b.look(q)
+			b.look(lasting(q.ctx))
 			refused = refused || b.Denied && !b.Shadow
 		}
 	}
@@ -78,9 +79,10 @@ func (q *Request) judgeBans() {
 // charge charges a refusal, and asks how long the ban lasts if it was the last one. The loader's observer is told of
 // errors: the request is refused as it was.
 func (b *ban) charge(q *Request) {
-	d, err := b.Limiter.AllowN(lasting(q.ctx), b.Subject, 1)
+	ctx := lasting(q.ctx)
+	d, err := b.Limiter.AllowN(ctx, b.Subject, 1)
 	if err == nil && d.Remaining == 0 {
-		b.look(q)
+		b.look(ctx)
 	}
 }
 

@@ -111,6 +111,15 @@ func TestBanInShadow(t *testing.T) {
 	}
 }
 
+// A ban is looked at while budgets are reserved.
+func TestBanBesideBudget(t *testing.T) {
+	f := newFake(t)
+	d := checked(t, door{
+		Charges: []charge{{Limiter: f.perMinute("new", 9), Key: all, Ban: f.perMinute("new-ban", 9), Shadow: true}},
+		Options: options{Budgets: []admit.Budget[string]{{f.tokens(9), all, func(string) int64 { return 4 }}}}})
+	wantOutcome(t, ask(t, d), admission.Allowed)
+}
+
 // While Redis does not decide, the fallback of the limiter of refusals decides, or nobody.
 func TestBanWithoutRedis(t *testing.T) {
 	f := newFake(t)

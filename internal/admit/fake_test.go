@@ -30,13 +30,14 @@ type charge struct {
 	CountIf func(int) bool
 	Shadow  bool
 	Ban     loader.Limiter
+	Quota   bool
 	Err     error
 }
 
 func readCharge(c charge) admit.Keyed[string] {
 	return admit.Keyed[string]{Key: c.Key, Charge: admit.Charge{
 		Limiter: c.Limiter, N: c.N, Name: c.Name, CountIf: c.CountIf, Shadow: c.Shadow, Ban: c.Ban,
-		Err: c.Err,
+		Quota: c.Quota, Err: c.Err,
 	}}
 }
 

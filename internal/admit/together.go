@@ -52,13 +52,14 @@ func (q *Request) askShadowed() {
 
 // askBeside begins to ask the limiters that are asked by themselves: quotas, looks, reports, and those of refusals.
 func (q *Request) askBeside() *sync.WaitGroup {
+	ctx := lasting(q.ctx) // the others change q.ctx meanwhile
 	var beside sync.WaitGroup
 	for _, c := range q.beside {
-		beside.Go(func() { c.ask(q.ctx) })
+		beside.Go(func() { c.ask(ctx) })
 	}
 	for _, b := range q.bans {
 		if !b.Answered {
-			beside.Go(func() { b.look(q) })
+			beside.Go(func() { b.look(ctx) })
 		}
 	}
 	return &beside
@@ -103,6 +104,7 @@ func (q *Request) judgeBeside() {
 	} else if err := errors.Join(errs...); err != nil && q.Outcome == admission.Allowed {
 		q.fail(err)
 	}
+	q.isGone()
 }
 
 // longestWait returns the longest time of the denials. Quotas count if all of them are full.
