@@ -121,7 +121,9 @@ func (c core) checkQuestion(q question) (capacity int64, err error) {
 	k := c.algorithm
 	capacity = k.capacity(c)
 	switch {
-	case q.permits == 0 && (q.method == peek || q.method == report):
+	case q.method == report:
+		return capacity, c.checkReport(q.reported)
+	case q.permits == 0 && q.method == peek:
 		return capacity, nil
 	case q.permits < 1:
 		return capacity, errNoPermits(c.name, k.amount, q.permits)

@@ -141,6 +141,17 @@ func TestReport(t *testing.T) {
 	})
 }
 
+// TestZeroLimiterReports has limiters that no Loader made: an error, as of their other methods.
+func TestZeroLimiterReports(t *testing.T) {
+	for name, err := range map[string]error{
+		"SliceRing": errOf(loader.SliceRing{}.Report(background, "s", 1)),
+		"Quota":     errOf(loader.Quota{}.Report(background, "s", 1)),
+		"Ahead":     errOf(new(loader.Ahead).Report(background, "s", 1)),
+	} {
+		t.Run(name, func(t *testing.T) { as[*loader.ArgumentError](t, err) })
+	}
+}
+
 // TestReportsTogether sends reports about many subjects at once: none is lost, and they go in commands for many keys.
 func TestReportsTogether(t *testing.T) {
 	const subjects, each = 40, 25
