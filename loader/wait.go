@@ -3,6 +3,7 @@ package loader
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"time"
 )
@@ -72,20 +73,21 @@ func (w *waiter) run(ctx context.Context) error {
 	for {
 		maxWait := min(w.timeLeft(), w.maxBookingPerCall())
 		d, err := w.ask(ctx, question{method: "Wait", permits: w.n, maxWait: maxWait, id: w.id})
-		var over bool
+		granted := false
 		if err != nil {
-			over = !w.pauseAfterFailure(ctx, err)
+			err = w.pauseAfterFailure(ctx, err)
 		} else {
-			over, err = w.sleepUntil(ctx, d)
+			granted, err = w.sleepUntil(ctx, d)
 		}
-		if over {
+		if granted || err != nil {
 			return err
 		}
 	}
 }
 
-// pauseAfterFailure pauses after an error if a retry may help, and reports whether to ask again.
-func (w *waiter) pauseAfterFailure(ctx context.Context, err error) bool {
+// pauseAfterFailure pauses after an error if a retry may help. Otherwise it returns the error, and the context's if that
+// has ended.
+func (w *waiter) pauseAfterFailure(ctx context.Context, err error) error {
 	if unknown, ok := errors.AsType[*OutcomeUnknownError](err); ok {
 		w.lost = unknown
 	}
@@ -93,16 +95,19 @@ func (w *waiter) pauseAfterFailure(ctx context.Context, err error) bool {
 	bounded := w.maxWait > 0 || !w.deadline.IsZero()
 	if bounded && mayHelp(err, w.algorithm.hasIDs) &&
 		w.observation.sleep(ctx, w.pause(w.failures)) == nil && w.timeLeft() > 0 {
-		return true
+		return nil
 	}
 	if w.lost != nil {
 		w.giveBackUnused(ctx, Decision{}, w.lost)
 	}
-	return false
+	if ended := ctx.Err(); ended != nil && !errors.Is(err, ended) {
+		return fmt.Errorf("%w: %w", ended, err)
+	}
+	return err
 }
 
 // sleepUntil sleeps until the permits may be used, or until it is time to ask again.
-func (w *waiter) sleepUntil(ctx context.Context, d Decision) (over bool, err error) {
+func (w *waiter) sleepUntil(ctx context.Context, d Decision) (granted bool, err error) {
 	w.failures = 0
 	switch {
 	case d.Wait == Never || d.Wait > w.timeLeft():
@@ -115,7 +120,7 @@ func (w *waiter) sleepUntil(ctx context.Context, d Decision) (over bool, err err
 	if d.Granted && err != nil {
 		w.giveBackUnused(ctx, d, nil)
 	}
-	return d.Granted || err != nil, err
+	return d.Granted, err
 }
 
 // giveBackUnused gives back what was booked for this waiter only. What was granted ahead of Redis may not be counted.

@@ -359,6 +359,19 @@ func TestWaitAsksAgain(t *testing.T) {
 	}
 }
 
+// TestWaitCancelledInAPause has the caller leave while a Breaker is open: the error says so, and why it was waiting.
+func TestWaitCancelledInAPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rdb, _ := answering(func(context.Context) error { return serverError("LOADING it loads") })
+		limiter := loader.New(rdb, loader.Breaker(1, time.Minute)).ListLog("x", loader.PerHour(5))
+		ctx, cancel := context.WithCancel(within(t, time.Minute))
+		time.AfterFunc(10*time.Second, cancel)
+		if err := limiter.Wait(ctx, "s"); !errors.Is(err, context.Canceled) || !errors.Is(err, loader.ErrBreakerOpen) {
+			t.Errorf("%v, want it cancelled, and the breaker open", err)
+		}
+	})
+}
+
 // TestWaitUntilItsDeadline has Redis be down for good: the error comes when the time is up, and names the cause.
 func TestWaitUntilItsDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
