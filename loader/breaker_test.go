@@ -142,6 +142,46 @@ func TestBreakerHearsLateReplies(t *testing.T) {
 	}
 }
 
+// TestBreakersHearLateReplies has both shards of a Ring answer one Batch late: the next calls to both are sent at once.
+func TestBreakersHearLateReplies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rdb := redis.NewRing(&redis.RingOptions{
+			Addrs: map[string]string{"first": "first:0", "other": "other:0"}, HeartbeatFrequency: patient,
+			NewClient: func(o *redis.Options) *redis.Client {
+				rdb := down()
+				rdb.Options().Addr = o.Addr
+				return rdb
+			},
+		})
+		defer func() { _ = rdb.Close() }()
+		rdb.AddHook(around(func(context.Context, []redis.Cmder, func() error) error {
+			time.Sleep(1500 * time.Millisecond)
+			return nil
+		}))
+		limits := loader.New(rdb, loader.WithoutSharing(), loader.Breaker(1, time.Minute))
+		limiter := limits.ListLog("x", loader.PerHour(5))
+		refused := func() (n int) {
+			batch := limits.Batch()
+			for _, subject := range subjectsByShard(t, rdb) {
+				batch.Allow(limiter, subject)
+			}
+			results, _ := batch.Do(background) // for 1 s
+			for _, r := range results {
+				if errors.Is(r.Err, loader.ErrBreakerOpen) {
+					n++
+				}
+			}
+			return n
+		}
+		sent, open := refused(), refused()
+		time.Sleep(time.Second)
+		if late := refused(); sent != 0 || open != 2 || late != 0 {
+			t.Errorf("refused %d, %d, and %d after the answers; want 0, 2, 0", sent, open, late)
+		}
+		time.Sleep(time.Second) // until the last answers
+	})
+}
+
 // TestBreakerTriesOnce has ten callers when the pause is over: one of them tries. The next pause runs from then.
 func TestBreakerTriesOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -129,8 +129,10 @@ func (c *Client) sendAlone(ctx context.Context, open []*openCall) {
 		defer close(returned)
 		sendErr = wire.ErrNoOutcome // where a hook panics
 		sendErr = c.sendPipeline(ctx, cmds)
-		if sendErr == nil && ctx.Err() != nil {
-			open[0].call.HearLate()
+		for _, a := range open { // some nodes may have answered and others not
+			if ctx.Err() != nil && (sendErr == nil || a.cmd.Answered()) {
+				a.call.HearLate()
+			}
 		}
 		return sendErr
 	})
