@@ -37,7 +37,7 @@ func TestHalfOpenConnections(t *testing.T) {
 		response, err := client.Get("http://" + addr + "/")
 		must(t, err)
 		_ = response.Body.Close()
-		if took := time.Since(began); took > handshakeTime/2 {
+		if took := time.Since(began); took > exchangeTime/2 {
 			t.Fatalf("a call took %v", took)
 		}
 	}

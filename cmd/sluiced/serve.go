@@ -193,11 +193,11 @@ func (s *server) listen(ctx context.Context) error {
 
 // Bounds of connections.
 const (
-	handshakeTime = 10 * time.Second
-	idleTime      = 5 * time.Minute
-	maxHeader     = 64 << 10
-	drainTime     = 10 * time.Second // for calls in flight
-	flowWindow    = 64 << 10         // bytes of a call that are not read yet
+	exchangeTime = 10 * time.Second
+	idleTime     = 5 * time.Minute
+	maxHeader    = 64 << 10
+	drainTime    = 10 * time.Second // for calls in flight
+	flowWindow   = 64 << 10         // bytes of a call that are not read yet
 )
 
 // What the process keeps to be fast: goroutines whose stacks have grown already, and garbage while there is memory.
@@ -221,7 +221,7 @@ func (s *server) listenHTTP(name, addr string, handler http.Handler, config *tls
 		l = tls.NewListener(l, config)
 	}
 	h := &http.Server{
-		Handler: handler, ReadHeaderTimeout: handshakeTime, ReadTimeout: handshakeTime, WriteTimeout: handshakeTime,
+		Handler: handler, ReadHeaderTimeout: exchangeTime, ReadTimeout: exchangeTime, WriteTimeout: exchangeTime,
 		IdleTimeout: idleTime, MaxHeaderBytes: maxHeader, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
 	limitIdle(h)
@@ -260,13 +260,13 @@ func (s *server) listenGRPC(service *service, config *tls.Config) error {
 		return err
 	}
 	opts := []grpc.ServerOption{
-		grpc.MaxRecvMsgSize(maxMessage), grpc.MaxHeaderListSize(maxHeader), grpc.ConnectionTimeout(handshakeTime),
+		grpc.MaxRecvMsgSize(maxMessage), grpc.MaxHeaderListSize(maxHeader), grpc.ConnectionTimeout(exchangeTime),
 		grpc.InitialWindowSize(flowWindow), grpc.InitialConnWindowSize(4 * flowWindow),
 		grpc.NumStreamWorkers(streamWorkers), grpc.ReadBufferSize(readBuffer),
 		grpc.MaxConcurrentStreams(uint32(min(2*s.maxCalls, 1<<20))),
 		grpc.KeepaliveParams(keepalive.ServerParameters{
 			MaxConnectionIdle: idleTime, MaxConnectionAge: s.maxAge, MaxConnectionAgeGrace: drainTime,
-			Time: time.Minute, Timeout: handshakeTime,
+			Time: time.Minute, Timeout: exchangeTime,
 		}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
 	}

@@ -127,7 +127,7 @@ func (s *service) answer(ctx context.Context, r *ratelimitv3.RateLimitRequest) (
 		return nil, err
 	}
 	defer d.Release()
-	if len(d.Charges) == 0 && d.isUnmatched() {
+	if d.isUnmatched() {
 		s.noteUnmatched(ctx, set, r.Domain)
 	}
 	err = d.decide(ctx, s.limits.loader)
