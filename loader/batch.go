@@ -105,12 +105,18 @@ func (l *Loader) coreOf(limiter Limiter, entry int) (core, error) {
 	if process, ok := limiter.(*Ahead); ok && process != nil {
 		limiter = process.ring
 	}
-	switch made := limiter.(type) {
-	case GCRA, ListLog, Quota, SliceRing, TokenBucket, ZSetLog: // and not a struct that has one embedded: its methods may differ
-		if c := made.(interface{ base() core }).base(); c.settings != nil && c.loader == l {
-			return c, nil
-		}
+	if c, ok := baseOf(limiter); ok && c.settings != nil && c.loader == l {
+		return c, nil
 	}
 	value := "of entry " + strconv.Itoa(entry)
 	return core{}, &ArgumentError{Argument: "limiter", Value: value, Want: "one that the same Loader made"}
+}
+
+// baseOf returns the core of a limiter of this package.
+func baseOf(limiter Limiter) (core, bool) {
+	switch limiter := limiter.(type) {
+	case GCRA, ListLog, Quota, SliceRing, TokenBucket, ZSetLog: // and not a struct that has one embedded: its methods may differ
+		return limiter.(interface{ base() core }).base(), true
+	}
+	return core{}, false
 }

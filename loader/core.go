@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
+	"time"
 
 	"github.com/sluice-redis/sluice"
 	"github.com/sluice-redis/sluice/loader/internal/wire"
@@ -76,6 +78,16 @@ func (c core) with(limit Limit) core {
 		c.limitErr = c.checkLimit(limit)
 	}
 	return c
+}
+
+// isSame is IsSame.
+func (c core) isSame(d core) bool {
+	if c.settings == nil || d.settings == nil {
+		return c.settings == d.settings
+	}
+	return c.loader == d.loader && c.algorithm == d.algorithm && c.name == d.name && c.answers == d.answers &&
+		c.perClient == d.perClient && c.clientID == d.clientID && c.id == d.id &&
+		c.limit == d.limit && slices.Equal(c.ring.limits, d.ring.limits) && c.period.isSame(d.period, time.Now())
 }
 
 // limiterName returns the limiter's name, "" for a zero limiter.

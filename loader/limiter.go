@@ -2,6 +2,7 @@ package loader
 
 import (
 	"context"
+	"reflect"
 	"time"
 )
 
@@ -61,4 +62,18 @@ type Returner interface {
 	// GiveBack gives back n of the permits that the decision granted. Use it for permits that were certainly not used:
 	// to charge only what failed, say. Give it context.WithoutCancel of a request's context.
 	GiveBack(ctx context.Context, subject string, d Decision, n int64) (returned int64, err error)
+}
+
+// IsSame reports whether two limiters count alike: of one Loader, one script, name and limit, with the same fallback if
+// they have one, though they were made apart. Use it before an All, which takes each limiter once about a subject. An
+// Ahead is only the same as itself; limiters of your own are compared by reflect.DeepEqual. Cost: nothing is sent.
+func IsSame(a, b Limiter) bool {
+	if c, ok := baseOf(a); ok {
+		d, ok := baseOf(b)
+		return ok && c.isSame(d)
+	}
+	if _, ok := a.(*Ahead); ok {
+		return a == b
+	}
+	return reflect.DeepEqual(a, b)
 }

@@ -270,3 +270,56 @@ func TestEndedContext(t *testing.T) {
 		}
 	})
 }
+
+// Limiters that were made apart are the same if they count alike.
+func TestIsSame(t *testing.T) {
+	_, rdb := fake(t)
+	limits := loader.New(rdb)
+	list := func(name string, n int64, opts ...loader.LimiterOption) loader.Limiter {
+		return limits.ListLog(name, loader.PerMinute(n), opts...)
+	}
+	month := func(n int64, loc *time.Location) loader.Limiter { return limits.Quota("month", n, loader.Monthly(loc)) }
+	ring := func(opts ...loader.Limit) loader.Limiter { return limits.SliceRing("ring", opts) }
+	ahead := func() loader.Limiter {
+		ring := limits.SliceRing("ring", []loader.Limit{loader.PerMinute(1000)})
+		a, err := ring.Ahead(loader.AheadOptions{Processes: 1, Error: 0.5})
+		must(t, err)
+		return a
+	}
+	one, ids := ahead(), limits.ZSetLog("ids", loader.PerMinute(5))
+	type fakeLimiter struct{ loader.Limiter }
+	for i, row := range []struct {
+		a, b loader.Limiter
+		want bool
+	}{
+		{list("a", 5, loader.FailOpen()), list("a", 5, loader.FailOpen()), true},
+		{list("a", 5, loader.RememberDenials(9)), list("a", 5), true},
+		{list("a", 5, loader.FailOpen()), list("a", 5), false},
+		{list("a", 5), list("b", 5), false},
+		{list("a", 5), list("a", 6), false},
+		{list("a", 5), limits.ZSetLog("a", loader.PerMinute(5)), false},
+		{list("a", 5), loader.New(rdb).ListLog("a", loader.PerMinute(5)), false},
+		{list("a", 5), loader.ListLog{}, false},
+		{list("a", 5), nil, false},
+		{loader.ListLog{}, loader.ListLog{}, true},
+		{ids, ids.WithID("x"), false},
+		{month(5, time.UTC), month(5, time.UTC), true},
+		{month(5, time.UTC), month(5, time.FixedZone("", 3600)), false},
+		{month(5, time.UTC), month(6, time.UTC), false},
+		{month(5, nil), month(5, time.UTC), false},
+		{ring(loader.PerMinute(5)), ring(loader.PerMinute(5)), true},
+		{ring(loader.PerMinute(5)), ring(loader.PerMinute(5), loader.PerHour(9)), false},
+		{one, one, true},
+		{one, ahead(), false},
+		{one, ring(loader.PerMinute(1000)), false},
+		{fakeLimiter{}, fakeLimiter{}, true},
+		{fakeLimiter{}, list("a", 5), false},
+	} {
+		if got := loader.IsSame(row.a, row.b); got != row.want {
+			t.Errorf("row %d: %v, want %v", i, got, row.want)
+		}
+		if got := loader.IsSame(row.b, row.a); got != row.want {
+			t.Errorf("row %d, the other way: %v, want %v", i, got, row.want)
+		}
+	}
+}

@@ -1,6 +1,9 @@
 package loader
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Period returns the begin and the end of the period of a calendar in which a time lies: the end is the begin of the
 // next one. Both are of whole microseconds. What is asked before or after all that it returns, as with Between, counts
@@ -96,6 +99,15 @@ func (p Period) moments(t time.Time) (moments [4]time.Time) {
 		after = end.Add(beside)
 	}
 	return [4]time.Time{before, begin, end, after}
+}
+
+// isSame reports whether two Periods are the same around t.
+func (p Period) isSame(other Period, t time.Time) bool {
+	if p == nil || other == nil {
+		return p == nil && other == nil
+	}
+	a, b := p.moments(t), other.moments(t)
+	return slices.EqualFunc(a[:], b[:], time.Time.Equal)
 }
 
 // check returns what is wanted of a Period that is wrong around t.

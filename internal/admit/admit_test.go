@@ -55,6 +55,13 @@ func TestSum(t *testing.T) {
 		}
 	}
 	wantOutcome(t, ask(t, twice(3, -1)), admission.Misconfigured)
+	open := func() loader.Limiter { return f.ListLog("open", loader.PerMinute(5), loader.FailOpen()) }
+	alike := checked(t, door{Limits: f.Loader, Choose: func(string) ([]charge, error) {
+		return []charge{{Limiter: open(), Key: all}, {Limiter: open(), Key: all, N: 2}}, nil
+	}})
+	if r := ask(t, alike); r.Outcome != admission.Allowed || r.Decisions[0].Remaining != 2 {
+		t.Errorf("two that were made alike: %+v", r)
+	}
 	each := checked(t, door{Limits: f.Loader, Charges: []charge{{Limiter: api, Key: all}, {Limiter: api, Key: byUser}}})
 	if r := ask(t, each); len(r.Decisions) != 2 || r.Decisions[1].Remaining != 4 {
 		t.Errorf("one limiter about two subjects: %+v", r)

@@ -3,7 +3,6 @@ package admit
 import (
 	"context"
 	"hash/maphash"
-	"reflect"
 	"sync"
 	"time"
 
@@ -20,7 +19,7 @@ type ban struct {
 // addBan notes that a charge is refused while its limiter of refusals is full.
 func (q *Request) addBan(c *Charge) {
 	for _, b := range q.bans {
-		if b.Subject == c.Subject && b.Shadow == c.Shadow && reflect.DeepEqual(b.Limiter, c.Ban) {
+		if b.Subject == c.Subject && b.Shadow == c.Shadow && loader.IsSame(b.Limiter, c.Ban) {
 			b.charges = append(b.charges, c)
 			return
 		}

@@ -95,6 +95,11 @@ func TestBanOfSeveral(t *testing.T) {
 	if name := deniedBy(t, ask(t, d)); name != "login-ban" {
 		t.Error(name)
 	}
+	ban := func() loader.Limiter { return f.ListLog("both-ban", loader.PerHour(9), loader.FailOpen()) }
+	full := func(name string) charge { return charge{Limiter: f.perMinute(name, 0), Key: all, Ban: ban()} }
+	d = checked(t, door{Limits: f.Loader, Charges: []charge{full("both"), full("both-day")}})
+	wantOutcome(t, ask(t, d), admission.Denied)
+	wantRemaining(t, f, ban(), 8)
 }
 
 // In shadow a ban is reported, and refuses nobody.

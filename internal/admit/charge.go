@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"time"
 
 	"github.com/sluice-redis/sluice/loader"
@@ -51,7 +50,7 @@ type Reporter interface {
 
 // isSame reports whether two charges are about the same limiter and subject.
 func (c *Charge) isSame(d *Charge) bool {
-	return c.Subject == d.Subject && c.N > 0 && d.N > 0 && reflect.DeepEqual(c.Limiter, d.Limiter)
+	return c.Subject == d.Subject && c.N > 0 && d.N > 0 && loader.IsSame(c.Limiter, d.Limiter)
 }
 
 // NameOf returns the name of a limiter, "default" if it is empty.
