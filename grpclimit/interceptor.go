@@ -79,8 +79,8 @@ func New(limiter loader.Limiter, key Key, opts ...Option) *Interceptor {
 // AllOf returns the Interceptor of several limiters, for any call the same ones: an address, an account and the whole
 // service, say. A call goes on only if all of them grant, and if one denies, none is charged: see loader.All, which
 // asks them in one round trip. Only limiters that can give back may be in it (ListLog, ZSetLog without WithID,
-// SliceRing, and Ahead, which then asks Redis), and those in shadow. All limiters are made by limits. Without charges
-// it is for the option Slots alone.
+// SliceRing, Quota, and Ahead, which then asks Redis), and those in shadow. All limiters are made by limits. Without
+// charges it is for the option Slots alone.
 func AllOf(limits *loader.Loader, charges []Charge, opts ...Option) *Interceptor {
 	return newInterceptor(admit.Door[*Call, Charge]{Limits: limits, Charges: charges}, opts)
 }

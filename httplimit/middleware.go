@@ -68,8 +68,8 @@ func New(limiter loader.Limiter, key Key, opts ...Option) *Middleware {
 
 // AllOf returns the Middleware of several limiters, for any request the same ones. A request is let through only if all
 // of them grant, and if one denies, none is charged: see loader.All, which asks them in one round trip. Only limiters
-// that can give back may be in it (ListLog, ZSetLog without WithID, SliceRing, and Ahead, which then asks Redis), and
-// those in shadow. All limiters are made by limits. Without charges it is for the option Slots alone.
+// that can give back may be in it (ListLog, ZSetLog without WithID, SliceRing, Quota, and Ahead, which then asks
+// Redis), and those in shadow. All limiters are made by limits. Without charges it is for the option Slots alone.
 //
 // Middlewares around one another are asked one by one: if an inner one denies, the outer ones stay charged, and its
 // Retry-After knows nothing of theirs. Use AllOf for what belongs together.

@@ -61,12 +61,15 @@ func (q *Request) judgeBans() {
 		isBanned = isBanned || b.Denied && !b.Shadow
 	}
 	for _, b := range q.bans {
-		if !isBanned && b.Answered && b.Err == nil && !b.Denied && b.hasRefused() {
+		if !isBanned && b.Answered && b.Err == nil && !b.Denied && b.hasRefused(q) {
 			b.charge(q)
 		}
 		switch {
 		case b.Shadow:
 		case b.Denied:
+			if q.Outcome == admission.Denied && q.RetryAfter == 0 { // no wait ends that
+				break
+			}
 			q.Err = nil
 			q.deny(max(q.RetryAfter, b.Decision.Wait))
 		case b.Err != nil && q.Outcome == admission.Allowed:
@@ -85,12 +88,13 @@ func (b *ban) charge(q *Request) {
 	}
 }
 
-func (b *ban) hasRefused() bool {
+// hasRefused reports whether the limiter of a charge has denied. A full quota counts only if the request is denied.
+func (b *ban) hasRefused(q *Request) bool {
 	for _, c := range b.charges {
 		if c.in != nil {
 			c = c.in
 		}
-		if c.Denied && c.Kind != Look {
+		if c.Denied && c.Kind != Look && (!c.Quota || q.Outcome == admission.Denied) {
 			return true
 		}
 	}
@@ -102,7 +106,7 @@ func (q *Request) showBans() {
 	for _, b := range q.bans {
 		for i, c := range b.charges {
 			if b.Denied {
-				c.answer(b.Decision, nil)
+				c.Decision, c.Err, c.Denied = b.Decision, nil, true
 				c.Name, c.Answered = b.Name, i == 0
 			}
 		}

@@ -1,6 +1,7 @@
 package admit_test
 
 import (
+	"errors"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -113,6 +114,43 @@ func TestBanInShadow(t *testing.T) {
 		if denied := r.Denied(true); r.Outcome != admission.Allowed || len(denied) != 1 || denied[0] != "shadow-ban" {
 			t.Errorf("%+v", r)
 		}
+	}
+}
+
+// What a ban in shadow answers for is given back all the same, if it does not count.
+func TestBanInShadowGivesBack(t *testing.T) {
+	f := newFake(t)
+	api, refusals := f.perMinute("counted", 50), f.perMinute("counted-ban", 1)
+	_, err := refusals.Allow(t.Context(), "all")
+	must(t, err)
+	d := checked(t, door{Charges: []charge{{Limiter: api, Key: all, Ban: refusals, CountIf: failed, Shadow: true}}})
+	var q admit.Request
+	d.Decide(t.Context(), &q, "ada", both)
+	must(t, q.Finish(t.Context(), 200))
+	wantRemaining(t, f, api, 50)
+}
+
+// A ban does not promise room to a request that no wait would grant.
+func TestBanOfWhatExceeds(t *testing.T) {
+	f := newFake(t)
+	refusals := f.ListLog("dear-ban", loader.Limit{Permits: 1, Window: time.Hour})
+	d := checked(t, door{Charges: []charge{{Limiter: f.perMinute("dear", 2), Key: all, Ban: refusals}},
+		Options: options{Cost: func(string) int64 { return 3 }}})
+	if r := ask(t, d); deniedBy(t, r) != "dear-ban" || r.RetryAfter != 0 || !errors.Is(r.Err, loader.ErrExceedsLimit) {
+		t.Errorf("%+v", r)
+	}
+}
+
+// A full quota is no refusal while another one lets the request through.
+func TestBanOfQuota(t *testing.T) {
+	f := newFake(t)
+	refusals := f.perMinute("quota-ban", 9)
+	full, free := f.perMinute("full", 1), f.perMinute("free", 2)
+	d := checked(t, door{Limits: f.Loader, Charges: []charge{
+		{Limiter: full, Key: all, Quota: true, Ban: refusals}, {Limiter: free, Key: all, Quota: true}}})
+	for _, left := range []int64{9, 9, 8} {
+		ask(t, d)
+		wantRemaining(t, f, refusals, left)
 	}
 }
 

@@ -28,6 +28,8 @@ type Charge struct {
 	Decision loader.Decision
 	Err      error // of a charge that is not asked yet: why it cannot be
 
+	charged loader.Decision // what the limiter has answered: Decision may be that of a ban, or of after a delay
+
 	sum int64   // N, and the N of later charges about the same limiter and subject
 	in  *Charge // has this one in its sum; nil: this one is asked
 }
@@ -61,6 +63,6 @@ func returner(limiter loader.Limiter) (loader.Returner, error) {
 	if r, ok := limiter.(loader.Returner); ok {
 		return r, nil
 	}
-	const text = "%s cannot give permits back, ListLog, ZSetLog and SliceRing can: %w"
+	const text = "%s cannot give permits back, ListLog, ZSetLog, SliceRing and Quota can: %w"
 	return nil, fmt.Errorf(text, NameOf(limiter), errors.ErrUnsupported)
 }

@@ -13,7 +13,7 @@
 //	_ = q.Finish(ctx, statusOf(err))
 //
 // Read door.go, which finds the charges; request.go, the way of a request; together.go, several limiters at once; then
-// slot.go, budget.go and wait.go.
+// ban.go, delay.go, slot.go, budget.go and wait.go.
 //
 // # Rules
 //
@@ -44,7 +44,7 @@
 //   - Of several denials the one with the longest wait decides, of grants the one with the fewest permits remaining.
 //
 // A new door fills in a [Door], calls Init once, and for each request Decide and, after the handler, Finish and
-// Release: httplimit/middleware.go shows it in forty lines. The door's own are RetryAfter in the units and with the
+// Release: httplimit/middleware.go shows it. The door's own are RetryAfter in the units and with the
 // jitter of its protocol, observers, and how much of Err a client may see. A cost that a client chooses is checked by
 // the door: 0 is not limited, and below 0 is a wrong program.
 //

@@ -186,7 +186,7 @@ func (c *Charge) answer(d loader.Decision, err error) {
 	if exceeds {
 		d.Wait = loader.Never
 	}
-	c.Decision, c.Err, c.Answered = d, err, true
+	c.Decision, c.charged, c.Err, c.Answered = d, d, err, true
 	c.Denied = !d.Granted && (err == nil || exceeds)
 }
 
@@ -300,7 +300,7 @@ func (q *Request) giveBack(ctx context.Context, chosen func(*Charge) bool) error
 	for i := range q.Charges {
 		c, n := &q.Charges[i], int64(0)
 		limiter, ok := c.Limiter.(loader.Returner)
-		if !ok || !c.Decision.Granted || c.Kind != Take {
+		if !ok || !c.charged.Granted || c.Kind != Take {
 			continue
 		}
 		for j := range q.Charges {
@@ -309,7 +309,7 @@ func (q *Request) giveBack(ctx context.Context, chosen func(*Charge) bool) error
 			}
 		}
 		if n > 0 {
-			_, err := limiter.GiveBack(ctx, c.Subject, c.Decision, n)
+			_, err := limiter.GiveBack(ctx, c.Subject, c.charged, n)
 			errs = append(errs, err)
 		}
 	}

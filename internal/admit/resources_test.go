@@ -174,6 +174,17 @@ func TestWait(t *testing.T) {
 			}
 		}
 	}
+	pair := charges(f.perMinute("five", 9), f.perMinute("six", 3))
+	pair.Charges[1].N = 2
+	for range 2 {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		var q admit.Request
+		checked(t, pair).Decide(ctx, &q, "ada", both|admit.Waiting)
+		cancel()
+		if wait, ok := errors.AsType[*loader.WaitError](q.Err); q.Outcome == admission.Denied && (!ok || wait.Permits != 2) {
+			t.Errorf("the error is of %+v, want 2 permits", wait)
+		}
+	}
 	var unmade door
 	if r := ask(t, &unmade); unmade.Check() == nil || r.Outcome != admission.Misconfigured {
 		t.Errorf("a door that nobody made: %v, %+v", unmade.Check(), r)

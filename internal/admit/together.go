@@ -99,7 +99,9 @@ func (q *Request) judgeBeside() {
 	}
 	allFull := quotas > 0 && full == quotas
 	if denied || allFull { // a denial is one, whatever else failed
-		q.Err = nil
+		if q.Outcome != admission.Denied { // the error of a denial is its reason
+			q.Err = nil
+		}
 		q.deny(q.longestWait(allFull))
 	} else if err := errors.Join(errs...); err != nil && q.Outcome == admission.Allowed {
 		q.fail(err)

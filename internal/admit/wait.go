@@ -3,6 +3,7 @@ package admit
 import (
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/sluice-redis/sluice/loader"
@@ -40,7 +41,8 @@ func (q *Request) waitForAll() {
 		deadline, bounded := q.ctx.Deadline()
 		if d.Wait == loader.Never || bounded && time.Until(deadline) < d.Wait {
 			q.judge(d, nil)
-			q.Err = &loader.WaitError{Limiter: "All", Permits: 1, Wait: d.Wait, Deadline: deadline}
+			longest := slices.IndexFunc(q.enforced, func(c *Charge) bool { return c.Denied && c.Decision.Wait == d.Wait })
+			q.Err = &loader.WaitError{Limiter: "All", Permits: q.enforced[longest].sum, Wait: d.Wait, Deadline: deadline}
 			return
 		}
 		select {
