@@ -142,17 +142,51 @@ func TestBreakerHearsLateReplies(t *testing.T) {
 	}
 }
 
+// downRing is a client of two shards that fails to connect at once.
+func downRing() *redis.Ring {
+	return redis.NewRing(&redis.RingOptions{
+		Addrs: map[string]string{"first": "first:0", "other": "other:0"}, HeartbeatFrequency: patient,
+		NewClient: func(o *redis.Options) *redis.Client {
+			rdb := down()
+			rdb.Options().Addr = o.Addr
+			return rdb
+		},
+	})
+}
+
+// TestOpenBreakersOfNodesThatLeave has one of two dead shards leave: it is in OpenBreakers for two minutes.
+func TestOpenBreakersOfNodesThatLeave(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rdb := downRing()
+		defer func() { _ = rdb.Close() }()
+		rdb.AddHook(answers("", func() error { return errDead }))
+		limits := loader.New(rdb, loader.WithoutSharing(), loader.Breaker(1, time.Minute))
+		limiter, subjects := limits.ListLog("x", loader.PerHour(5)), subjectsByShard(t, rdb)
+		wantOpen := func(want int) {
+			t.Helper()
+			for range 2 {
+				for _, subject := range subjects {
+					_ = errOf(limiter.Allow(background, subject))
+				}
+				time.Sleep(time.Second)
+			}
+			if open := limits.OpenBreakers(); len(open) != want || open["other:0"] == 0 {
+				t.Errorf("%v are open, want %d and other:0", open, want)
+			}
+		}
+		wantOpen(2)
+		rdb.SetAddrs(map[string]string{"other": "other:0"})
+		wantOpen(2)
+		time.Sleep(2 * time.Minute)
+		_ = errOf(limiter.Allow(background, "s"))
+		wantOpen(1)
+	})
+}
+
 // TestBreakersHearLateReplies has both shards of a Ring answer one Batch late: the next calls to both are sent at once.
 func TestBreakersHearLateReplies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		rdb := redis.NewRing(&redis.RingOptions{
-			Addrs: map[string]string{"first": "first:0", "other": "other:0"}, HeartbeatFrequency: patient,
-			NewClient: func(o *redis.Options) *redis.Client {
-				rdb := down()
-				rdb.Options().Addr = o.Addr
-				return rdb
-			},
-		})
+		rdb := downRing()
 		defer func() { _ = rdb.Close() }()
 		rdb.AddHook(around(func(context.Context, []redis.Cmder, func() error) error {
 			time.Sleep(1500 * time.Millisecond)

@@ -26,10 +26,9 @@ func (s *sharing) startNext(q *nodeQueue) {
 
 // drain starts a goroutine that sends pipelines until the queue is empty.
 func (s *sharing) drain(q *nodeQueue) {
-	s.client.Start(func() error {
+	s.client.Start(func() {
 		for s.sendNext(q) {
 		}
-		return nil
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"sync"
 	"time"
 
@@ -41,6 +42,7 @@ type breaker struct {
 	log  *rarelog.Log
 
 	mu          sync.Mutex
+	asked       time.Time // when the last call was for the node
 	inFlight    int       // calls
 	silentSince time.Time // if calls are in flight or have failed
 	failures    int       // calls without an answer in this time
@@ -49,6 +51,13 @@ type breaker struct {
 	probing     time.Time // when such a call was sent that has not ended
 	refused     bool      // a call was refused in this time
 	tried       bool      // tryAnew was called in this time
+}
+
+// isUnused reports whether no call has been for the node for a minute longer than a pause.
+func (b *breaker) isUnused() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.inFlight == 0 && time.Since(b.asked) > b.Pause+time.Minute
 }
 
 // refuse refuses a call, and unlocks the breaker. The first refusal is logged.
@@ -79,7 +88,7 @@ func (b *breaker) hearLate() {
 // tryAnew finds out whether a node that answers nobody is well and only its connections are not: a firewall may have
 // forgotten them. It closes those that are idle, each of which would cost one call its time, and sends a PING. If that
 // is answered in time, the next call is sent at once.
-func (b *breaker) tryAnew(node *redis.Client, timeout time.Duration) error {
+func (b *breaker) tryAnew(node *redis.Client, timeout time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	closeIdle(ctx, node)
@@ -91,7 +100,6 @@ func (b *breaker) tryAnew(node *redis.Client, timeout time.Duration) error {
 		defer b.mu.Unlock()
 		b.pauseFrom, b.probing = time.Time{}, time.Time{}
 	}
-	return err
 }
 
 // closeIdle closes the idle connections of a client. go-redis has no method for that, but it closes a connection on
@@ -132,7 +140,7 @@ func newBreakers(o BreakerOptions, rdb redis.UniversalClient, log *rarelog.Log) 
 }
 
 func (b *breakers) newBreaker(node string) *breaker {
-	return &breaker{BreakerOptions: b.BreakerOptions, node: node, log: b.log}
+	return &breaker{BreakerOptions: b.BreakerOptions, node: node, log: b.log, asked: time.Now()}
 }
 
 // breakerOf returns the breaker of a node; nil stands for what a client hides.
@@ -149,6 +157,12 @@ func (b *breakers) breakerOf(node *redis.Client) *breaker {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.forget()
 	b.nodes[addr] = cmp.Or(b.nodes[addr], b.newBreaker(addr))
 	return b.nodes[addr]
+}
+
+// forget removes the breakers that are unused, because nodes come and go.
+func (b *breakers) forget() {
+	maps.DeleteFunc(b.nodes, func(_ string, node *breaker) bool { return node.isUnused() })
 }

@@ -88,10 +88,11 @@ func (c *Call) Admit(ctx context.Context, round *Round) error {
 	b, now := c.breaker, time.Now()
 	c.told, c.follows = false, round != nil && slices.Contains(round.admitted, b)
 	b.mu.Lock()
+	b.asked = now
 	open := !c.follows && b.failures >= b.Failures && now.Sub(b.silentSince) >= c.Timeout
 	if open && !b.tried && node != nil {
 		b.tried = true
-		c.client.Start(func() error { return b.tryAnew(node, c.Timeout) })
+		c.client.Start(func() { b.tryAnew(node, c.Timeout) })
 	}
 	if open && (!b.probing.IsZero() || now.Sub(b.pauseFrom) < b.Pause) {
 		c.told = true
@@ -178,7 +179,7 @@ func (c *Client) Send(ctx context.Context, cmd *Command) error {
 	if c.keepsDeadlines {
 		return c.Redis.Process(ctx, cmd)
 	}
-	t := c.start(cmd)
+	t := c.start(cmd, running)
 	finished, err := c.wait(ctx, t)
 	if !finished {
 		cmd.Late = &Late{Ended: t.ended, Read: func() []int64 {

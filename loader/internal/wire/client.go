@@ -61,8 +61,9 @@ func (c *Client) OpenBreakers() map[string]time.Duration {
 	if c.breakers == nil {
 		return found
 	}
-	c.breakers.mu.RLock()
-	defer c.breakers.mu.RUnlock()
+	c.breakers.mu.Lock()
+	defer c.breakers.mu.Unlock()
+	c.breakers.forget()
 	for _, b := range append(slices.Collect(maps.Values(c.breakers.nodes)), c.breakers.only) {
 		b.mu.Lock()
 		if b.refused {

@@ -51,7 +51,7 @@ func (s *sharedCalls) getOrStart(key LoadTarget, do func() error) *sharedCall {
 	}
 	c := &sharedCall{done: make(chan struct{})}
 	s.calls[key] = c
-	s.tasks.start(function(func() error {
+	s.tasks.Start(func() {
 		returned := false
 		defer func() {
 			c.raised = Caught(returned, recover())
@@ -62,7 +62,6 @@ func (s *sharedCalls) getOrStart(key LoadTarget, do func() error) *sharedCall {
 		}()
 		c.err = do()
 		returned = true
-		return nil
-	}))
+	})
 	return c
 }

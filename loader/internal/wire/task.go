@@ -39,7 +39,7 @@ func (f function) hearLate() {}
 const (
 	running int32 = iota
 	ended
-	abandoned // its caller has left
+	abandoned // its caller has left, or it has none
 )
 
 // tasks runs tasks, each in a new goroutine. No goroutine waits for a next task, so tests that look for leaked
@@ -49,14 +49,15 @@ type tasks struct {
 	free sync.Pool // of tasks
 }
 
-// start runs a job in a new goroutine.
-func (ts *tasks) start(j job) *task {
+// start runs a job in a new goroutine. The task is running, or abandoned if nobody waits for it.
+func (ts *tasks) start(j job, state int32) *task {
 	t, ok := ts.free.Get().(*task)
 	if !ok {
 		t = &task{ended: make(chan struct{}, 1)}
 		t.run = func() { ts.runTask(t) }
 	}
 	t.job = j
+	t.state.Store(state)
 	go t.run()
 	return t
 }
@@ -70,7 +71,7 @@ func growStack(i int) byte {
 	return room[i]
 }
 
-// runTask runs a task. If its caller has left, a panic is logged.
+// runTask runs a task. If it is abandoned, a panic is logged.
 func (ts *tasks) runTask(t *task) {
 	returned := false
 	defer func() {
@@ -103,7 +104,6 @@ func (ts *tasks) wait(ctx context.Context, t *task) (finished bool, err error) {
 	}
 	err, r := t.err, t.raised
 	t.job, t.err, t.raised = nil, nil, nil
-	t.state.Store(running)
 	ts.free.Put(t)
 	if r != nil {
 		r.Reraise()
@@ -133,12 +133,17 @@ func (l *Late) Wait() []int64 {
 	}
 }
 
-// Start runs a function in a goroutine that has room for what go-redis calls.
-func (ts *tasks) Start(do func() error) { ts.start(function(do)) }
+// Start runs a function in a goroutine that has room for what go-redis calls. If it panics, that is logged.
+func (ts *tasks) Start(do func()) {
+	ts.start(function(func() error {
+		do()
+		return nil
+	}), abandoned)
+}
 
 // AwaitOne calls do and returns its error. As soon as the context ends it returns false and the context's error.
 func (ts *tasks) AwaitOne(ctx context.Context, do func() error) (finished bool, err error) {
-	return ts.wait(ctx, ts.start(function(do)))
+	return ts.wait(ctx, ts.start(function(do), running))
 }
 
 // AwaitAll calls all functions at the same time and returns their errors, or the context's as soon as the context ends.
@@ -148,7 +153,7 @@ func (ts *tasks) AwaitAll(ctx context.Context, do []func() error) []error {
 	}
 	errs, started := make([]error, len(do)), make([]*task, len(do))
 	for i := range do {
-		started[i] = ts.start(function(do[i]))
+		started[i] = ts.start(function(do[i]), running)
 	}
 	for i, t := range started {
 		_, errs[i] = ts.wait(ctx, t)
@@ -161,6 +166,6 @@ func (ts *tasks) await(ctx context.Context, do func() error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	_, err := ts.wait(ctx, ts.start(function(do)))
+	_, err := ts.wait(ctx, ts.start(function(do), running))
 	return err
 }
