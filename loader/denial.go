@@ -40,7 +40,7 @@ type denials struct {
 
 	mu        sync.Mutex
 	known     map[keyHash][]cachedDenial // one for each number of permits, newest last
-	forgotten int                        // counts the calls of forgetDenials
+	forgotten int                        // counts the calls of forgetDenials, of all keys: a count for each costs memory
 }
 
 // keyHash stands for a key in a table, so that an entry has a fixed size. No one can find two keys with the same one.

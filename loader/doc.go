@@ -56,9 +56,9 @@
 // The limit holds for the times of grants; workers act a little later. Where a partner counts strictly, take a window
 // that is longer by the longest delay (50 in 1.05 s for 50 a second), or a GCRA with a Burst of 1.
 //
-// If the context ends first, ListLog, ZSetLog and SliceRing give back in the background what was booked or granted,
-// also if the reply comes later: see [Loader.Flush]. If no reply ever comes, only ZSetLog can, because its calls have
-// ids; an id of the caller's own (WithID) stays booked. With GCRA and TokenBucket the booking is lost.
+// If the context ends first, ListLog, ZSetLog, SliceRing and Quota give back in the background what was booked or
+// granted, also if the reply comes later: see [Loader.Flush]. If no reply ever comes, only ZSetLog can, because its
+// calls have ids; an id of the caller's own (WithID) stays booked. With GCRA and TokenBucket the booking is lost.
 //
 // With a deadline or [MaxWait] it asks again during an outage: while Redis is down, loading or read-only, or a Breaker
 // is open. It pauses 10 to 250 ms between attempts, and returns the last error when the time is up. Otherwise it

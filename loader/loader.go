@@ -86,8 +86,8 @@ func (l *Loader) Preload(ctx context.Context) error {
 }
 
 // OpenBreakers returns the servers that are not asked, because they answer nobody, and for how long each has been
-// silent: see Breaker. It sends nothing, so a server is in it until a call is answered, or until no call has been for it
-// for a minute longer than a pause: a node that has left a Cluster or Ring.
+// silent: see Breaker. It sends nothing, so a server is in it until a call is answered, or until no call has been for
+// it for a minute longer than a pause: a node that has left a Cluster or Ring.
 func (l *Loader) OpenBreakers() map[string]time.Duration {
 	if l.err != nil {
 		return nil

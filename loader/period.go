@@ -86,7 +86,7 @@ func midnight(y int, m time.Month, d int, loc *time.Location) time.Time {
 	return at
 }
 
-// moments returns the begins of three periods, of which the second is that of t, and the end of the third.
+// moments returns the begins of three periods, of which the second is that which p has for t, and the end of the third.
 func (p Period) moments(t time.Time) (moments [4]time.Time) {
 	const beside = 366 * 24 * time.Hour
 	begin, end := p(t)

@@ -85,8 +85,8 @@ func (w *waiter) run(ctx context.Context) error {
 	}
 }
 
-// pauseAfterFailure pauses after an error if a retry may help. Otherwise it returns the error, and the context's if that
-// has ended.
+// pauseAfterFailure pauses after an error if a retry may help. Otherwise it returns the error, and the context's if
+// that has ended.
 func (w *waiter) pauseAfterFailure(ctx context.Context, err error) error {
 	if unknown, ok := errors.AsType[*OutcomeUnknownError](err); ok {
 		w.lost = unknown

@@ -102,8 +102,9 @@ func completeAll(members []*member, err error, raised *wire.Raised) {
 	}
 }
 
-// completeRest gives the members that are left the outcome of rest. If it is nil, they wait for the next batch: they
-// were charged nothing.
+// completeRest gives the members that are left the outcome of rest: it failed, or denied one caller alone. Each command
+// that was granted, or may have been, has answered as many as it asked for: so nobody who is left was charged. If rest
+// is nil, they wait for the next batch.
 func (b *groupBatch) completeRest(left []*member, rest *groupCommand) {
 	if rest == nil {
 		left = slices.DeleteFunc(left, isAbandoned)

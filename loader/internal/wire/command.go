@@ -57,7 +57,7 @@ type Command struct {
 	words   [12]any // room for the words
 }
 
-// The states of a command: waiting -> sent -> answered, or waiting -> givenUp.
+// The states of a command: waiting -> sent -> answered, or waiting -> givenUp. Unclaim: sent -> waiting.
 const (
 	waiting  int32 = iota // not written yet
 	sent                  // written, or being written
