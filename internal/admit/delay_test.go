@@ -72,6 +72,26 @@ func TestDelayCallerLeaves(t *testing.T) {
 	wantRemaining(t, f, api, 1)
 }
 
+// What was held is given back too, if it does not count.
+func TestDelayGivesBack(t *testing.T) {
+	limits := loader.New(redistest.Client(t, miniredis.RunT(t).Addr()), loader.Timeout(10*time.Second))
+	api := limits.ListLog("api", loader.Limit{Permits: 2, Window: 2 * time.Second})
+	counted := charge{Limiter: api, Key: all, CountIf: failed}
+	d := checked(t, door{Charges: []charge{counted}, Options: options{Delay: time.Minute}})
+	_, err := api.AllowN(t.Context(), "all", 2)
+	must(t, err)
+	var q admit.Request
+	d.Decide(t.Context(), &q, "ada", both)
+	wantOutcome(t, q.Result, admission.Allowed)
+	before, err := api.Peek(t.Context(), "all")
+	must(t, err)
+	must(t, q.Finish(t.Context(), 200))
+	after, err := api.Peek(t.Context(), "all")
+	if err != nil || after.Remaining != before.Remaining+1 {
+		t.Errorf("%d permits left, and then %d, %v", before.Remaining, after.Remaining, err)
+	}
+}
+
 // No more are held than MaxHeld, and nobody beyond a deadline.
 func TestDelayBounds(t *testing.T) {
 	f := newFake(t)

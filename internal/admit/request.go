@@ -328,10 +328,7 @@ func (q *Request) Holds() bool { return len(q.slots) > 0 }
 // Release releases the slots and settles the budgets. It may be called several times, also by a request that was
 // refused. What fails goes on in the background.
 func (q *Request) Release() {
-	q.mu.Lock()
-	reserved, slots := q.reserved, q.slots
-	q.reserved, q.slots = nil, nil
-	q.mu.Unlock()
+	reserved, slots := taken(&q.mu, &q.reserved), taken(&q.mu, &q.slots)
 	if len(reserved) > 0 {
 		q.settleUsed(reserved)
 	}
