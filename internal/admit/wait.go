@@ -1,6 +1,7 @@
 package admit
 
 import (
+	"cmp"
 	"errors"
 	"math/rand/v2"
 	"slices"
@@ -41,8 +42,8 @@ func (q *Request) waitForAll() {
 		deadline, bounded := q.ctx.Deadline()
 		if d.Wait == loader.Never || bounded && time.Until(deadline) < d.Wait {
 			q.judge(d, nil)
-			longest := slices.IndexFunc(q.enforced, func(c *Charge) bool { return c.Denied && c.Decision.Wait == d.Wait })
-			q.Err = &loader.WaitError{Limiter: "All", Permits: q.enforced[longest].sum, Wait: d.Wait, Deadline: deadline}
+			longest := slices.MaxFunc(q.enforced, func(a, b *Charge) int { return cmp.Compare(a.Decision.Wait, b.Decision.Wait) })
+			q.Err = &loader.WaitError{Limiter: "All", Permits: longest.sum, Wait: d.Wait, Deadline: deadline}
 			return
 		}
 		select {
