@@ -97,15 +97,16 @@ func TestLanguagesOnThePage(t *testing.T) {
 			t.Errorf("%s, %s: %s, %s with clocks apart, want 100 of 100", r.Where, r.Name, r.Found(0), r.Found(1))
 		}
 	}
-	ours := rows["Python list_log"]
-	cheaper := func(name, figure string) bool { return rows[name].Figures[figure].Median < ours.Figures[figure].Median }
-	for _, name := range []string{"Python limits", "Python sorted set", "Python INCR, EXPIRE",
-		"Node rate-limiter-flexible"} {
+	cheaper := func(name, figure string) bool {
+		ours := rows[strings.Fields(name)[0]+" list_log"]
+		return rows[name].Figures[figure].Median < ours.Figures[figure].Median
+	}
+	for _, name := range []string{"Python limits", "Python sorted set", "Python INCR, EXPIRE", "Node rate-limiter-flexible"} {
 		if !cheaper(name, "granted cpu us") || !cheaper(name, "denied cpu us") {
 			t.Errorf("%s costs more than list_log: %+v", name, rows[name])
 		}
 	}
-	if r := rows["Java bucket4j"]; !cheaper("Java bucket4j", "denied cpu us") || r.Bytes >= ours.Bytes {
+	if r := rows["Java bucket4j"]; !cheaper("Java bucket4j", "denied cpu us") || r.Bytes >= rows["Java list_log"].Bytes {
 		t.Errorf("bucket4j: %+v", r)
 	}
 	if r := rows["Python limits"]; !strings.HasSuffix(r.Lost, " 1 charged") {
