@@ -100,9 +100,9 @@ func TestLanguagesOnThePage(t *testing.T) {
 	cheaper := func(name, figure string) bool {
 		return rows[name].Figures[figure].Median < rows[strings.Fields(name)[0]+" list_log"].Figures[figure].Median
 	}
-	for _, name := range []string{"Python limits", "Python sorted set", "Python INCR, EXPIRE", "Node rate-limiter-flexible"} {
-		if !cheaper(name, "granted cpu us") || !cheaper(name, "denied cpu us") {
-			t.Errorf("%s costs more than list_log: %+v", name, rows[name])
+	for _, n := range []string{"Python limits", "Python sorted set", "Python INCR, EXPIRE", "Node rate-limiter-flexible"} {
+		if !cheaper(n, "granted cpu us") || !cheaper(n, "denied cpu us") {
+			t.Errorf("%s costs more than list_log: %+v", n, rows[n])
 		}
 	}
 	if r := rows["Java bucket4j"]; !cheaper("Java bucket4j", "denied cpu us") || r.Bytes >= rows["Java list_log"].Bytes {

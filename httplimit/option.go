@@ -61,9 +61,9 @@ func CountIf(count func(status int) bool) Option {
 // Ban refuses everything from who has been refused too often: while the limiter of refusals is full for the subject, no
 // other limiter is charged. Each request that a limiter of the Middleware denies is one permit of it, so with 5 in an
 // hour a subject that was refused 5 times in any hour is banned until one of these refusals is an hour old. Retry-After
-// says when that is, and the policy in headers and body is the name of that limiter. To lift a ban, reset the subject in
-// it. In Shadow a ban is only reported. If the limiter of refusals has no fallback, requests are undecided while Redis
-// does not decide.
+// says when that is, and the policy in headers and body is the name of that limiter. To lift a ban, reset the subject
+// in it. In Shadow a ban is only reported. If the limiter of refusals has no fallback, requests are undecided while
+// Redis does not decide.
 //
 // Cost: a call beside those of the other limiters, at the same time; one more for a request that is refused; that call
 // alone for one that is banned.

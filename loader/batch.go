@@ -115,7 +115,8 @@ func (l *Loader) coreOf(limiter Limiter, entry int) (core, error) {
 // baseOf returns the core of a limiter of this package.
 func baseOf(limiter Limiter) (core, bool) {
 	switch limiter := limiter.(type) {
-	case GCRA, ListLog, Quota, SliceRing, TokenBucket, ZSetLog: // and not a struct that has one embedded: its methods may differ
+	// Not a struct that has one embedded: its methods may differ.
+	case GCRA, ListLog, Quota, SliceRing, TokenBucket, ZSetLog:
 		return limiter.(interface{ base() core }).base(), true
 	}
 	return core{}, false

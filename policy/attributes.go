@@ -83,7 +83,8 @@ var asEntry = strings.NewReplacer(`["`, ".", `['`, ".", `"]`, "", `']`, "")
 
 // Set sets an attribute by its name in expressions: request.method, request.header.x-user or request.header["x-user"],
 // request.query.page, request.cookie.sid, domain, descriptor.user, hits, response.status, user.key, or a name in the
-// file's attributes. Use it for what is typed at a command line. An error says what is wrong with the name or the value.
+// file's attributes. Use it for what is typed at a command line. An error says what is wrong with the name or the
+// value.
 func (f *File) Set(a *Attributes, name, value string) error {
 	name = asEntry.Replace(name)
 	if rest, ok := strings.CutPrefix(name, "request."); ok {

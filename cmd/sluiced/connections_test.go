@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -47,34 +48,46 @@ func TestHalfOpenConnections(t *testing.T) {
 	}
 }
 
-// While all connections are in use another one waits, until one of them has no request any more. None is closed before.
+// A connection is closed only for another one that has come. While all are in use that one waits.
 func TestConnectionsWait(t *testing.T) {
-	addr := freePort(t)
-	s := &server{settings: settings{maxConnections: 1}, log: discard, failed: make(chan error, 1)}
-	entered, leave := make(chan bool), make(chan bool)
-	must(t, s.listenHTTP("http", addr, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
-		entered <- true
-		<-leave
-	}), nil))
-	statuses := make(chan int)
-	call := func() { statuses <- get("http://" + addr) }
-	go call()
-	<-entered
-	go call()
-	select {
-	case <-entered:
-		t.Error("a second call beside the one connection that may be open")
-	case status := <-statuses:
-		t.Errorf("it was answered by %d before a connection was free", status)
-	case <-time.After(100 * time.Millisecond):
-	}
-	leave <- true
-	<-entered
-	leave <- true
-	for range 2 {
-		if status := <-statuses; status != 200 {
-			t.Errorf("got %d, want 200", status)
+	synctest.Test(t, func(t *testing.T) {
+		come := make(arriving)
+		l := newIdleLimiter(come, 1)
+		accepted := make(chan *limitedConn)
+		accept := func() {
+			conn, _ := l.Accept()
+			accepted <- conn.(*limitedConn)
 		}
-	}
-	s.close()
+		go accept()
+		first := come.dial(accepted)
+		go accept()
+		synctest.Wait()
+		if first.closed {
+			t.Error("closed before another one came")
+		}
+		first.add(1)
+		second := make(chan *limitedConn, 1)
+		go func() { second <- come.dial(accepted) }()
+		synctest.Wait()
+		if first.closed || len(second) > 0 {
+			t.Error("closed while in use")
+		}
+		first.add(-1)
+		if (<-second).closed || !first.closed {
+			t.Error("the idle one did not make room")
+		}
+	})
+}
+
+// arriving is a listener of connections that a test makes.
+type arriving chan net.Conn
+
+func (a arriving) Accept() (net.Conn, error) { return <-a, nil }
+func (a arriving) Close() error              { return nil }
+func (a arriving) Addr() net.Addr            { return nil }
+
+func (a arriving) dial(accepted chan *limitedConn) *limitedConn {
+	conn, _ := net.Pipe()
+	a <- conn
+	return <-accepted
 }

@@ -92,7 +92,8 @@ func TestBanOfSeveral(t *testing.T) {
 	_, err := refusals.Allow(t.Context(), "all")
 	must(t, err)
 	day := charge{Limiter: f.perMinute("login-day", 9), Key: all, Ban: refusals}
-	d := checked(t, door{Limits: f.Loader, Charges: []charge{day, {Limiter: f.perMinute("login", 9), Key: all, Ban: refusals}}})
+	minute := charge{Limiter: f.perMinute("login", 9), Key: all, Ban: refusals}
+	d := checked(t, door{Limits: f.Loader, Charges: []charge{day, minute}})
 	if name := deniedBy(t, ask(t, d)); name != "login-ban" {
 		t.Error(name)
 	}

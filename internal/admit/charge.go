@@ -28,7 +28,7 @@ type Charge struct {
 	Decision loader.Decision
 	Err      error // of a charge that is not asked yet: why it cannot be
 
-	charged loader.Decision // what the limiter has answered: Decision may be that of a ban, or of after a delay
+	charged loader.Decision // by the limiter: Decision may show a ban, or the end of a delay
 
 	sum int64   // N, and the N of later charges about the same limiter and subject
 	in  *Charge // has this one in its sum; nil: this one is asked

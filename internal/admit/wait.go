@@ -42,7 +42,9 @@ func (q *Request) waitForAll() {
 		deadline, bounded := q.ctx.Deadline()
 		if d.Wait == loader.Never || bounded && time.Until(deadline) < d.Wait {
 			q.judge(d, nil)
-			longest := slices.MaxFunc(q.enforced, func(a, b *Charge) int { return cmp.Compare(a.Decision.Wait, b.Decision.Wait) })
+			longest := slices.MaxFunc(q.enforced, func(a, b *Charge) int {
+				return cmp.Compare(a.Decision.Wait, b.Decision.Wait)
+			})
 			q.Err = &loader.WaitError{Limiter: "All", Permits: longest.sum, Wait: d.Wait, Deadline: deadline}
 			return
 		}

@@ -65,7 +65,7 @@ func TestServerScriptsReadme(t *testing.T) {
 	}
 }
 
-// years moves those that the page names to those around today.
+// years replaces the years on the page by those around today.
 var years = func() *strings.Replacer {
 	var pairs []string
 	for i, today := 0, time.Now().UTC().Year(); i < 4; i++ {
