@@ -192,6 +192,22 @@ func awaitFree(t *testing.T, slots loader.Concurrency) {
 	})
 }
 
+// A call is held as long as Delay says; the second one that is refused bans.
+func TestServerDelayAndBan(t *testing.T) {
+	limits, _ := newLimits(t)
+	all, often := grpclimit.KeyOf("all"), loader.Limit{Permits: 1, Window: time.Millisecond}
+	held := checked(t, grpclimit.New(limits.ListLog("often", often), all, grpclimit.Delay(time.Minute)))
+	wantCodes(t, dialMemory(t, &service{}, serverWith(held)), ok, ok, ok)
+
+	api, refusals := limits.ListLog("api", loader.PerHour(1)), limits.ListLog("banned", loader.PerHour(2))
+	c := dialMemory(t, &service{}, serverWith(checked(t, grpclimit.New(api, all, grpclimit.Ban(refusals)))))
+	wantCodes(t, c, ok, exhausted, exhausted)
+	_, err := c.UnaryCall(within(t, 30*time.Second), &pb.SimpleRequest{})
+	if _, quota := detailsOf(err); len(quota.GetViolations()) != 1 || quota.Violations[0].QuotaId != "banned" {
+		t.Errorf("the fourth call: %v, want a ban", err)
+	}
+}
+
 // An estimate is reserved while the handler runs, and what it says with Settle is charged.
 func TestServerBudgets(t *testing.T) {
 	limits, _ := newLimits(t)

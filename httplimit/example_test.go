@@ -181,6 +181,44 @@ func ExampleCountIf() {
 	// 429 "failed-login";r=0;t=60 "60"
 }
 
+// Who is refused twice in an hour is banned: everything is refused until the first refusal is an hour old.
+func ExampleBan() {
+	limits, stop := server()
+	defer stop()
+
+	login, refusals := limits.ListLog("login", loader.PerMinute(1)), limits.ListLog("login-ban", loader.PerHour(2))
+	middleware := httplimit.New(login, httplimit.KeyByUser(), httplimit.Ban(refusals))
+	handler := middleware.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+
+	for _, user := range []string{"eve", "eve", "eve", "eve", "ada"} {
+		show(handler, "/login", user)
+	}
+	// Output:
+	// 200 "login";r=0;t=60 ""
+	// 429 "login";r=0;t=60 "60"
+	// 429 "login-ban";r=0;t=3600 "3600"
+	// 429 "login-ban";r=0;t=3600 "3600"
+	// 200 "login";r=0;t=60 ""
+}
+
+// A crawler's second request in a millisecond is held until its permit comes; one that would wait for longer is refused.
+func ExampleDelay() {
+	limits, stop := server()
+	defer stop()
+
+	crawl := limits.ListLog("crawl", loader.Limit{Permits: 1, Window: time.Millisecond})
+	middleware := httplimit.New(crawl, httplimit.KeyByUser(), httplimit.Delay(time.Millisecond), httplimit.MaxHeld(100))
+	handler := middleware.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+
+	show(handler, "/", "bot")
+	show(handler, "/", "bot")
+	show(handler, "/", "bot")
+	// Output:
+	// 200 "crawl";r=0;t=1 ""
+	// 200 "crawl";r=0;t=1 ""
+	// 429 "crawl";r=0;t=1 "1"
+}
+
 // Two reports at once for each customer, and ten a minute.
 func ExampleSlots() {
 	limits, stop := server()
