@@ -130,6 +130,8 @@ def test_wrong_charges():
         with pytest.raises(ArgumentError) as wrong:
             WSGI(hello, lambda request: charges, **options)({}, None)
         assert text in str(wrong.value)
+    with pytest.raises(ArgumentError, match="x: cost None: want an int"):
+        WSGI(hello, smooth, lambda request: "a", lambda request: None)({}, None)
     said = []
     WSGI(hello, lambda request: [(smooth, "")])({}, lambda status, headers: said.append(status))
     assert said == ["400 Bad Request"]

@@ -1,5 +1,6 @@
 """Lost replies, servers that do not answer, bursts."""
 
+import asyncio
 import contextlib
 import os
 import re
@@ -7,20 +8,21 @@ import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import timedelta
+from unittest.mock import Mock
 
 import pytest
-import redis
-from both import in_threads
+import redis.asyncio
+from both import in_a_loop, in_threads
 from redis.backoff import ConstantBackoff
-from redis.exceptions import TimeoutError
+from redis.exceptions import AuthenticationError, TimeoutError
 from servers import Server, free_port, until
 
 from sluice_redis import (
     ArgumentError, Breaker, BusyError, Limit, Limits, Local, OutcomeUnknownError, SluiceError, UnavailableError,
-    WaitError, _core, _errors, _manifest, _threads,
+    WaitError, _core, _errors, _manifest, _threads, aio,
 )  # fmt: skip
 from sluice_redis._connect import Gate, Pool
-from sluice_redis._core import Caller, Clock, Send
+from sluice_redis._core import Caller, Clock, NotSent, Send
 
 MINUTE, SHORT = timedelta(minutes=1), timedelta(milliseconds=300)
 BY_DEFAULT = int(redis.__version__.split(".")[0]) >= 6  # the client sends again
@@ -57,23 +59,47 @@ def test_breaker(monkeypatch):
     def ask(answer):
         steps = caller.call(SCRIPT, ["log"], (b"1",), 1)
         try:
-            next(steps)
-            steps.send([answer])
+            while True:
+                next(steps)
+                steps.send([answer])
         except StopIteration:
             return "answered"
         except SluiceError as error:
             return "refused" if "breaker is open: Redis has not answered for 1" in str(error) else "failed"
 
-    silence, answer = TimeoutError("no reply"), [1, 0, 0, 0, 0]
+    silence, answer, locked_out = TimeoutError("no reply"), [1, 0, 0, 0, 0], NotSent("no")
+    locked_out.__cause__ = AuthenticationError("no")
     for at, reply, want in [
         (0, silence, "failed"), (0.5, silence, "failed"), (0.9, silence, "failed"), (1, answer, "refused"),
         (1.1, answer, "refused"), (1.2, silence, "failed"), (1.3, answer, "refused"), (1.46, answer, "answered"),
         (1.47, silence, "failed"), (1.48, silence, "failed"), (1.49, answer, "answered"),
+        (1.5, locked_out, "failed"), (1.6, locked_out, "failed"), (2.5, locked_out, "failed"),
+        (2.51, locked_out, "failed"),
     ]:  # fmt: skip
         now = at
         assert ask(reply) == want, at
     with pytest.raises(ArgumentError):
         Limits(redis.Redis(), breaker=Breaker(0, 1))
+
+
+@in_a_loop
+async def test_nodes_that_have_left():
+    """They are not asked which slots they have, and nothing of them is kept."""
+    caller = Caller([("seed", 1)], lambda address: address, False, Breaker())
+    for host in ("left", "here"):
+        caller.slots = {}
+        for _ in range(2):
+            steps = caller.command(b"GET", ["log"], 1)
+            with contextlib.suppress(StopIteration):
+                next(steps)
+                while True:
+                    steps.send([[[0, 16383, [host, 1]]]])
+    assert set(caller.nodes) == {("seed", 1), ("here", 1)} and set(caller.states) == {("here", 1)}
+    for driver in (Limits(redis.Redis())._driver, aio.Limits(redis.asyncio.Redis())._driver):
+        connection = Mock(**{"disconnect.return_value": asyncio.gather()})
+        driver.pool(("left", 1), 1.0).idle.append((connection, time.monotonic() - 61))
+        driver.pool(("here", 1), 1.0)
+        connection.disconnect.assert_called_once_with()
 
 
 def test_breaker_in_an_outage(server, both):

@@ -55,9 +55,11 @@ def test_give_back(limits):
         assert codes.peek("ada").remaining == 2
         with pytest.raises(ArgumentError, match="n 4: want up to 3, as many as were granted"):
             codes.give_back("ada", d, 4)
-        with pytest.raises(ArgumentError, match="want one of this limiter about this subject"):
+        with pytest.raises(ArgumentError, match="want one of this limiter about this subject") as wrong:
             codes.give_back("bob", d)
         assert codes.give_back("ada", codes.allow_n("ada", 3)) == 0, "a denial has nothing to give back"
+        error = pickle.loads(pickle.dumps(wrong.value))  # as it comes from another process
+        assert (type(error), str(error), error.want) == (ArgumentError, str(wrong.value), wrong.value.want)
 
 
 def test_a_window_is_a_ring_of_its_own(limits):

@@ -219,7 +219,8 @@ def test_clients_settings_are_kept(tmp_path):
     with Server("--unixsocket", tmp_path / "redis.sock") as server:
         for where in ({"port": server.port}, {"unix_socket_path": str(tmp_path / "redis.sock")}):
             client = redis.Redis(db=3, decode_responses=True, client_name="web", **where)
-            assert Limits(client, prefix="mine").list_log("codes", 3, MINUTE).allow("ada").granted
+            limits = Limits(client, prefix="mine")  # its connections stay as long as it
+            assert limits.list_log("codes", 3, MINUTE).allow("ada").granted
             assert client.keys() == ["mine:codes:{ada}:ll1"] and server.client.dbsize() == 0
             assert sum(one["name"] == "web" and one["db"] == "3" for one in server.client.client_list()) >= 2
 

@@ -143,12 +143,12 @@ class Pool(NamedTuple):
         self.idle.append((connection, time.monotonic()))
         return []
 
-    def drained(self) -> List[Any]:
-        """Takes all out that are idle."""
+    def drained(self, seconds: float = 0) -> List[Any]:
+        """Takes all out that have been idle for so long."""
         connections = []
         with contextlib.suppress(IndexError):  # other threads take some, too
-            while True:
-                connections.append(self.idle.pop()[0])
+            while time.monotonic() - self.idle[0][1] >= seconds:
+                connections.append(self.idle.pop(0)[0])
         return connections
 
 

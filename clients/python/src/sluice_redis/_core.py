@@ -81,7 +81,7 @@ class Reply(NamedTuple):
 
 
 _ASKING, _CLUSTER_SLOTS = packed((b"ASKING",)), packed((b"CLUSTER", b"SLOTS"))
-_RETRIES, _REDIRECTIONS, _LOADS, _TRY_AGAIN = 3, 16, 8, 12
+_RETRIES, _REDIRECTIONS, _LOADS = {"TRYAGAIN": 12, "NOAUTH": 1}, 16, 8
 # What proves that connections lead to the wrong place, or are not let in any more.
 _MISLED = ("LOADING", "READONLY", "MASTERDOWN", "NOAUTH", "WRONGPASS")
 _NOT_RUN = (*_MISLED, "CLUSTERDOWN", "BUSY", "NOREPLICAS", "MAXCLIENTS", "TRYAGAIN")
@@ -112,6 +112,8 @@ _WORDS = re.compile(r",? with args beginning with.*", re.DOTALL)  # of a command
 def reply_of(error: BaseException) -> Optional[Reply]:
     """The error reply that redis-py raised; None if no reply came."""
     text = str(error)
+    if isinstance(error.__cause__, exceptions.AuthenticationError):  # NotSent: it lets nobody in
+        return Reply("NOAUTH", text)
     for kind, code in _CODES:
         if isinstance(error, kind):
             return Reply(code, text)
@@ -128,7 +130,7 @@ def reply_of(error: BaseException) -> Optional[Reply]:
 
 def shows_life(error: BaseException) -> bool:
     """Reports whether the server has answered, and not what it answers everybody."""
-    reply = None if isinstance(error, NotSent) else reply_of(error)
+    reply = reply_of(error)
     return reply is not None and reply.code not in ("LOADING", "BUSY", "CLUSTERDOWN", "MASTERDOWN", "MAXCLIENTS")
 
 
@@ -158,7 +160,7 @@ class Caller:
         self, nodes: Sequence[Address], remap: Callable[[Address], Address], preloaded: bool,
         breaker: Optional[Breaker] = None,
     ) -> None:
-        self.nodes = tuple(nodes)  # of a cluster that are known; empty: there is one server
+        self.seeds = self.nodes = tuple(nodes)  # of a cluster that are known; empty: there is one server
         self.remap, self.preloaded = remap, preloaded
         self.breaker = check_breaker(breaker)
         self.states: Dict[Optional[Address], State] = {}  # of the breaker, by nodes
@@ -172,8 +174,7 @@ class Caller:
         """Runs a script. It asks again after a lost reply only if it is repeatable (a second run charges nothing) or a
         look (it charges nothing at all). It ends within its timeout, or sooner."""
         command = evalsha(script, keys, args, id)
-        reply = yield from self.command(command, keys, timeout, repeatable, look, script, id, within)
-        return list(map(int, reply))
+        return list(map(int, (yield from self.command(command, keys, timeout, repeatable, look, script, id, within))))
 
     def command(
         self, command: bytes, keys: Sequence[Key], timeout: float, repeatable: bool = True, look: bool = False,
@@ -184,7 +185,12 @@ class Caller:
         breaker = None
         if self.breaker:
             node = self.slots.get(slot) if self.nodes else None
-            breaker = self.states.get(node) or self.states.setdefault(node, State(self.breaker))
+            breaker = self.states.get(node)
+            if not breaker:  # nodes come and go
+                since = time.monotonic() - self.breaker.pause - 60
+                for unused in [n for n, s in list(self.states.items()) if not s.in_flight and s.failed < since]:
+                    self.states.pop(unused, None)
+                breaker = self.states.setdefault(node, State(self.breaker))
             if breaker.steps_aside():
                 yield Sleep(0.0002)
             breaker.admit(timeout)
@@ -220,7 +226,7 @@ class Caller:
             for first, last, master, *_ in reply:
                 owner = self.remap(address(master[0], master[1], node))
                 slots.update(dict.fromkeys(range(first, last + 1), owner))
-            self.slots, self.nodes = slots, tuple({*self.nodes, *slots.values()})
+            self.slots, self.nodes = slots, tuple({*self.seeds, *slots.values()})
             return
         raise NotSent("no node of the cluster says which slots it has") from problem
 
@@ -266,8 +272,8 @@ class _Attempt:
         """Prepares the next attempt, or raises."""
         if isinstance(error, NoConnection):
             raise self.gave_up(error) from error
-        reply = None if isinstance(error, NotSent) else reply_of(error)
-        if reply is None or reply.code in ("READONLY", "CLUSTERDOWN"):
+        reply = reply_of(error)
+        if reply is None or reply.code in ("READONLY", "CLUSTERDOWN", "NOAUTH"):
             self.caller.slots = {}  # a master may have failed
         if reply is None:
             if not isinstance(error, NotSent) and not self.look:
@@ -280,7 +286,7 @@ class _Attempt:
         elif reply.code in ("MOVED", "ASK") and self.node and self.redirections < _REDIRECTIONS:
             self.redirect(reply)
         elif reply.code in _NOT_RUN:
-            yield from self.pause(error, _TRY_AGAIN if reply.code == "TRYAGAIN" else _RETRIES)
+            yield from self.pause(error, _RETRIES.get(reply.code, 3))
         else:
             raise self.final(reply, error) from error
 
@@ -305,13 +311,13 @@ class _Attempt:
             command = packed((b"SCRIPT", b"LOAD", script.source()))
             reply_to((yield Send(self.node, (command,), self.timeout, self.clock)))
         except (exceptions.RedisError, NotSent, OSError) as refused:
-            reply = None if isinstance(refused, NotSent) else reply_of(refused)
+            reply = reply_of(refused)
             if reply is None or reply.code in _NOT_RUN:
                 yield from self.pause(refused)
                 return
             raise NotLoadedError(f"{cure}; this user may not load it: {refused}") from refused
 
-    def pause(self, error: BaseException, retries: int = _RETRIES) -> Steps[None]:
+    def pause(self, error: BaseException, retries: int = 3) -> Steps[None]:
         """Sleeps before the next attempt, or raises after too many of them."""
         pause = 0.008 * 4 ** min(self.tries, 2) * random.uniform(0.5, 1)
         self.tries += 1

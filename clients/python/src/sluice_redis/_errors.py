@@ -5,16 +5,15 @@ import logging
 import math
 import time
 from datetime import timedelta
-from typing import Dict, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, Optional, Sequence, Tuple, Union
 
 _PLAIN = (str, bytes, int, float, timedelta, type(None))
 
 
 def shown(value: object) -> str:
     """A value for a message. Of what is not plain only its type: the repr of a client has the password."""
-    if all(isinstance(one, _PLAIN) for one in (value if isinstance(value, (list, tuple)) else [value])):
-        return repr(value)
-    return type_of(value)
+    is_plain = all(isinstance(one, _PLAIN) for one in (value if isinstance(value, (list, tuple)) else [value]))
+    return repr(value) if is_plain else type_of(value)
 
 
 def type_of(value: object) -> str:
@@ -23,6 +22,10 @@ def type_of(value: object) -> str:
 
 class SluiceError(Exception):
     """The base of all errors of this package."""
+
+    def __reduce__(self) -> Tuple[Any, ...]:
+        """For pickle, as where a pool of processes returns it: past __init__, whose arguments are others."""
+        return Exception.__new__, (type(self), *self.args), self.__dict__
 
 
 class ArgumentError(SluiceError, ValueError):
@@ -88,9 +91,7 @@ class SlotLostError(SluiceError):
 
 def helps(error: SluiceError, has_ids: bool) -> bool:
     """Whether another call may succeed, and cannot charge twice."""
-    if isinstance(error, OutcomeUnknownError):
-        return has_ids
-    return isinstance(error, UnavailableError)
+    return has_ids if isinstance(error, OutcomeUnknownError) else isinstance(error, UnavailableError)
 
 
 _log = logging.getLogger("sluice_redis")

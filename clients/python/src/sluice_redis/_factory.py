@@ -53,8 +53,7 @@ class Factory(Setup):
         self, name: str, windows: Windows, slice: Optional[timedelta] = None, on_failure: Optional[OnFailure] = None
     ) -> SliceRing:
         """One to eight windows at once, as Limit(permits, window), all or nothing. A window is counted by 200
-        slices, or by slices of this length (1 ms to 24 h). A window that is new to a subject begins with what others
-        have counted."""
+        slices, or by slices of this length (1 ms to 24 h). A window that is new to a subject begins empty."""
         return SliceRing(self, name, windows, on_failure, slice)
 
     def token_bucket(

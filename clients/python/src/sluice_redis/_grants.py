@@ -45,11 +45,9 @@ def give_back_later(limiter: "Limiter", subject: str, decision: Decision, n: int
             returned = yield from give_back(limiter, subject, decision, n)
             if returned or decision.key:  # without a key the command may still be on its way
                 return
-        except OutcomeUnknownError:
-            if not limiter.has_ids:
+        except (OutcomeUnknownError, UnavailableError) as error:
+            if not helps(error, limiter.has_ids):
                 return
-        except UnavailableError:
-            pass
 
 
 def wait_for(limiter: "Limiter", subject: str, n: int, bound: float) -> Steps[Decision]:

@@ -34,10 +34,7 @@ def headers_of_all(decisions: Named) -> Headers:
     for name, decision in decisions:
         for header, value in _fields(name, decision):
             found.setdefault(header, []).append(value)
-    return [
-        (header, max(values, key=int) if header == "Retry-After" else ", ".join(values))
-        for header, values in found.items()
-    ]
+    return [(name, max(said, key=int) if name == "Retry-After" else ", ".join(said)) for name, said in found.items()]
 
 
 def _fields(name: str, decision: Decision) -> Headers:
@@ -95,10 +92,8 @@ _PROBLEMS = {
     400: ("about:blank", "The request does not say whom it is counted for"),
     429: (_TYPES + "quota-exceeded", "Request cannot be satisfied as assigned quota has been exceeded"),
     500: ("about:blank", "The server does not know who calls it"),
-    503: (
-        _TYPES + "temporary-reduced-capacity",
-        "Request cannot be satisfied due to temporary server capacity constraints",
-    ),
+    503: (_TYPES + "temporary-reduced-capacity",
+          "Request cannot be satisfied due to temporary server capacity constraints"),
 }
 
 

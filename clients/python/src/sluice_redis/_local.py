@@ -52,11 +52,8 @@ class Buckets:
             granted = n > 0 and wait <= ahead
             if granted:
                 buckets[:] = [bucket._replace(tokens=bucket.tokens - n) for bucket in buckets]
-        states = [
-            WindowState(limit, max(int(bucket.tokens), 0), duration(bucket.until(bucket.burst)))
-            for limit, bucket in zip(limits, buckets)
-        ]
-        return granted, wait, states
+        left = [(max(int(bucket.tokens), 0), duration(bucket.until(bucket.burst))) for bucket in buckets]
+        return granted, wait, [WindowState(limit, *of) for limit, of in zip(limits, left)]
 
     def buckets_of(self, subject: bytes, limits: Sequence[Limit], share: float) -> List[_Bucket]:
         """A bucket starts full. If its limit changes, it keeps its tokens, up to its new size."""

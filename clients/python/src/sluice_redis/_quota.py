@@ -78,7 +78,7 @@ def _own(name: str, period: object) -> Sequence[int]:
 class Quota(Returner):
     """What a period of the calendar holds: a day, a month in Berlin, from the 15th to the 14th. Use it where a contract
     says so: around the end of a period up to twice the limit may be granted at once. Redis's clock chooses the period.
-    104 bytes in all; up to 10^12 permits. It cannot book: wait sleeps until the period ends, and asks again."""
+    162 bytes in all; up to 10^12 permits. It cannot book: wait sleeps until the period ends, and asks again."""
 
     script_name, title, return_name = "quota_v1", "quota", "quota_return_v1"
     books = may_be_local = False

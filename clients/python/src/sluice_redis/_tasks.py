@@ -178,10 +178,12 @@ class Driver:
         loop = asyncio.get_running_loop()
         pool = self.pools.get((loop, node, timeout))
         if pool is None:
-            for old in list(self.pools):
+            for old, other in list(self.pools.items()):
                 if old[0].is_closed():
                     self.pools.pop(old, None)
                     self.watches.pop(old[0], None)
+                for unused in other.drained(60) if old[0] is loop else ():  # of nodes that left
+                    self.background(unused.disconnect(), self.tasks)
             # _Watch is stricter than a timeout of the socket, and knows a busy loop.
             no_retry, future = Retry(NoBackoff(), 0), loop.create_future
             pool = self.own.make_pool(ConnectionPool, SentinelConnectionPool, no_retry, node, None, future)

@@ -136,6 +136,8 @@ class Driver:
         """The connections to a node whose timeout is this one, of this process: a fork has its own."""
         key = os.getpid(), node, timeout
         if key not in self.pools:
+            for unused in [one for pool in list(self.pools.values()) for one in pool.drained(60)]:  # of nodes that left
+                unused.disconnect()
             no_retry = Retry(NoBackoff(), 0)
             pool = self.own.make_pool(ConnectionPool, SentinelConnectionPool, no_retry, node, timeout, Future)
             self.pools.setdefault(key, pool)

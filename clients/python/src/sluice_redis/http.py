@@ -87,7 +87,7 @@ class _Middleware(Generic[L]):
         if isinstance(limiter, self._wanted):
             self._asked([(limiter, "any")])
             by, costs = key or key_by_ip(), cost or (lambda request: 1)
-            return lambda request: [(limiter, by(request), n) for n in [costs(request)] if n]
+            return lambda request: [(limiter, by(request), n) for n in [costs(request)] if n != 0]
         if not callable(limiter):
             want = f"a limiter of {self._module}.Limits that has allow, or a function of a Request"
             raise ArgumentError("", "limiter", shown(limiter), want)

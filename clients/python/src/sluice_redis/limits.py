@@ -3,8 +3,8 @@
     import sluice_redis.limits  # registers the storages
     limiter = Limiter(key, storage_uri="sluice+redis://localhost:6379", strategy="moving-window")
 
-The schemes are sluice+redis, sluice+rediss, sluice+redis+unix and sluice+redis+cluster, behind async+ for limits.aio. It
-needs `pip install sluice-redis[limits]`. What is different from limits' own storages:
+The schemes are sluice+redis, sluice+rediss, sluice+redis+unix and sluice+redis+cluster, behind async+ for limits.aio.
+It needs `pip install sluice-redis[limits]`. What is different from limits' own storages:
 
 - Redis's clock decides. An entry is never sent twice, and an answer comes within a second: see the errors of Limits.
 - The other strategies are refused: they let up to twice a limit through, or estimate.
