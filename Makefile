@@ -31,6 +31,8 @@ NODE_MODULES := playground/node_modules/.package-lock.json
 # Where the tests find Envoy.
 ENVOY := $(CURDIR)/tmp/envoy/envoy
 export PATH := $(dir $(ENVOY)):$(PATH)
+# Where .ci/run unpacks clients of Ruby.
+export GEM_PATH := $(CURDIR)/tmp/ruby/usr/share/rubygems-integration/all:$(GEM_PATH)
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 ACTIONLINT := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 VERSION ?= v0.1.0

@@ -44,11 +44,24 @@ var (
 	}
 	javaRun  = []string{"java", "-cp", "DIR/lib/*:DIR", "Driver"}
 	javaUndo = []string{"autoReconnect(false)", "autoReconnect(true)"}
+
+	redisRb = []string{
+		`require "redis_client"`, `require "redis"`,
+		"RedisClient.config(url: url).new_pool", "Redis.new(url: url, timeout: 1, reconnect_attempts: 0)",
+		"call_once_v(evalsha)", "call(*evalsha)",
+		"RedisClient::", "Redis::",
+	}
+	redisRbUndo = []string{", reconnect_attempts: 0", ""}
 )
 
 // jar prints the version of a library.
 func jar(name string) []string {
 	return []string{"sh", "-c", "ls lib | sed -n 's/^" + name + "-\\([0-9.]*[0-9]\\).*jar$/\\1/p'"}
+}
+
+// gem prints the version of a library of Ruby.
+func gem(want string) []string {
+	return []string{"ruby", "-e", "print Gem::Specification.find_by_name(" + want + ").version"}
 }
 
 var callers = []caller{
@@ -92,9 +105,22 @@ var callers = []caller{
 		run: []string{"DIR/venv/bin/python", "DIR/python.py"}, cure: "`redis.Redis(.., retry=Retry(NoBackoff(), 0))`, " +
 			"also for `from_url`; `Retry` is in `redis.retry`, `NoBackoff` in `redis.backoff`",
 		undo: []string{", retry=Retry(NoBackoff(), 0)", ""}},
-	{client: "redis-rb", version: []string{"ruby", "-e", "require 'redis'; print Redis::VERSION"}, block: "ruby",
-		file: "sluice.rb", driver: "ruby.rb", run: []string{"ruby", "DIR/ruby.rb"}, flag: "--processes",
-		cure: "`reconnect_attempts: 0`", undo: []string{", reconnect_attempts: 0", ""}},
+	{client: "redis-cluster-client", version: gem("'redis-cluster-client'"), block: "ruby", file: "sluice.rb",
+		driver: "ruby.rb", run: []string{"ruby", "DIR/ruby.rb"}, flag: "--in-cluster", edits: []string{
+			`require "redis_client"`, `require "redis_cluster_client"; module Once; def call(*); super; ` +
+				`rescue RedisClient::ConnectionError; raise RedisClient::Error, "no reply"; end; end`,
+			"RedisClient.config(url: url)", "RedisClient.cluster(nodes: url, middlewares: [Once], " +
+				"circuit_breaker: { error_threshold: 3, error_timeout: 0.25 })",
+		}, cure: "a middleware: [Ruby](../docs/clients/ruby.md)",
+		undo: []string{", middlewares: [Once]", ""}},
+	{client: "redis-client", version: gem("'redis-client'"), block: "ruby", file: "sluice.rb", driver: "ruby.rb",
+		run: []string{"ruby", "DIR/ruby.rb"}},
+	{client: "redis-rb", version: gem("'redis'"), block: "ruby", file: "sluice.rb", driver: "ruby.rb",
+		run: []string{"ruby", "DIR/ruby.rb"}, flag: "--processes", edits: redisRb,
+		cure: "`reconnect_attempts: 0`", undo: redisRbUndo},
+	{client: "redis-rb", version: gem("'redis', '< 5'"), block: "ruby", file: "sluice.rb", driver: "ruby.rb",
+		run: []string{"ruby", "-e", "gem 'redis', '< 5'; load 'DIR/ruby.rb'"}, flag: "--processes", edits: redisRb,
+		cure: "`reconnect_attempts: 0`", undo: redisRbUndo},
 	{client: "the crate redis", version: []string{"sed", "-n", `/name = "redis"/{n;s/[^0-9.]//g;p}`, "Cargo.lock"},
 		block: "rust", file: "src/sluice.rs", driver: "rust", build: [][]string{{"cargo", "build", "--quiet", "--locked"}},
 		run: []string{"DIR/target/debug/callers"}, flag: "--processes"},
@@ -162,7 +188,7 @@ func (c caller) row(t *testing.T, sluice string) string {
 	}
 	charged := "once"
 	if c.cure != "" {
-		charged = "twice"
+		charged = "twice or more"
 		failed := c.try(t, sluice, c.make(t, slices.Concat(c.edits, c.undo)), "--only", "replies are lost")
 		if !slices.ContainsFunc(failed, func(row string) bool { return strings.HasPrefix(row, "charged once") }) {
 			t.Errorf("%s cures nothing: without it FAIL %q", c.cure, failed)
