@@ -5,7 +5,7 @@ const { Limiter, Reserver, newId } = require('./limiter');
 const { checkBoolean, checkOptions, integer, limitOf } = require('./options');
 const { giveBack } = require('./returns');
 const { groupOf, ringOf, statesOf, windowsOf } = require('./ring');
-const { argsOf, argumentOf, keysOf, scriptOf } = require('./scripts');
+const { argsOf, argumentOf, isText, keysOf, scriptOf } = require('./scripts');
 
 // The limiters of each script, but for quota, budget and concurrency.
 
@@ -14,7 +14,7 @@ ListLog.prototype.giveBack = giveBack;
 
 class ZSetLog extends Reserver {
   idOf(id = newId()) {
-    if (typeof id === 'string' && id !== '' && Buffer.byteLength(id) <= 128 && !id.includes('|')) return id;
+    if (isText(id) && id !== '' && Buffer.byteLength(id) <= 128 && !id.includes('|')) return id;
     throw refuse(this.name, 'id', id, 'a string of 1 to 128 bytes without |');
   }
 }

@@ -56,8 +56,10 @@ class Breakers {
   /** Returns the breaker of the node of a key. */
   of(key) {
     const node = this.connection.isCluster ? this.connection.nodeOf(slotOf(key)) : undefined;
-    if (!this.nodes.has(node)) this.nodes.set(node, new Breaker(this.options));
-    return this.nodes.get(node);
+    if (this.nodes.has(node)) return this.nodes.get(node);
+    const since = performance.now() - this.options.pause - 60e3; // nodes come and go: unused breakers are forgotten
+    for (const [old, { inFlight, failed }] of this.nodes) if (!inFlight && failed <= since) this.nodes.delete(old);
+    return this.nodes.set(node, new Breaker(this.options)).get(node);
   }
 }
 

@@ -6,7 +6,7 @@ const { checkOptions, integer, duration, limitOf } = require('./options');
 const { argsOf, argumentOf, checkName, checkSubject, keysOf, scriptOf } = require('./scripts');
 const { Reservation, maxAhead, waitFor } = require('./wait');
 
-const longestWait = Number.MAX_SAFE_INTEGER; // microseconds
+const longestWait = 366 * 86400e6; // microseconds
 const limit = ['permits', 'window', 'onFailure', 'timeout'];
 const waits = [...limit, 'maxWait'];
 
@@ -38,8 +38,7 @@ class Limiter {
     checkFailure(name, onFailure);
     Object.assign(this, { limits, kind, name, onFailure, script: scriptOf(kind.script), values: {} });
     this.timeout = checkTimeout(name, timeout ?? (onFailure === 'error' ? 1000 : 100));
-    this.maxWait = Infinity;
-    this.maxWait = this.ahead(maxWait);
+    this.maxWait = this.ahead(maxWait) ?? Infinity;
     this.configure(options);
   }
 

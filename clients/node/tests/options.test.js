@@ -146,6 +146,8 @@ test('a wrong call is an ArgumentError, and nothing is sent', async () => {
     [() => booked.wait(null), options],
     [() => booked.wait({ signal: 1 }), 'x: signal 1: want an AbortSignal'],
     [() => ids.allow('a', { id: 'a|b' }), 'x: id "a|b": want a string of 1 to 128 bytes without |'],
+    [() => ids.allow('a', { id: '\ud800' }), String.raw`x: id "\ud800": want a string of 1 to 128 bytes without |`],
+    [() => ids.wait('a', { maxWait: '367d' }), `x: maxWait "367d": want 0us to 366 days, ${micros}`],
     [() => budget.reserve('a', '', 1), 'x: id "": want a string of 1 to 128 bytes'],
     [() => ids.peek('a', { id: 'b' }), 'x: id is not an option of zsetLog.peek'],
     [() => bucket.setRate('a'), 'x: options undefined: want an object'],
@@ -432,4 +434,14 @@ test('the timeout does not count while the process is stopped', async (t) => {
   const client = { sendCommand: async () => (await pause(30), [1, 1, 0, 0, 0]) };
   const log = new Limits(client, { timeout: 200 }).listLog('x', one);
   assert.equal((await log.allow('a')).granted, true);
+});
+
+test('nothing is kept of the nodes that have left a cluster', async (t) => {
+  let now = 100e3;
+  t.mock.method(performance, 'now', () => now);
+  const node = { address: '' };
+  const cluster = { nodeClient() {}, isOpen: true, slots: new Array(16384).fill({ master: node }) };
+  const limits = new Limits({ ...cluster, sendCommand: async () => [1, 1, 0, 0, 0] });
+  for (node.address of ['left:1', 'here:1']) await limits.listLog('x', one).allow('a');
+  assert.deepEqual([...limits.caller.breakers.nodes.keys()], ['here:1']);
 });
