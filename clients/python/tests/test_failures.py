@@ -18,8 +18,8 @@ from redis.exceptions import AuthenticationError, TimeoutError
 from servers import Server, free_port, until
 
 from sluice_redis import (
-    ArgumentError, Breaker, BusyError, Limit, Limits, Local, OutcomeUnknownError, SluiceError, UnavailableError,
-    WaitError, _core, _errors, _manifest, _threads, aio,
+    ArgumentError, Breaker, BusyError, Limit, Limits, Local, OutcomeUnknownError, SluiceError, StateError,
+    UnavailableError, WaitError, _core, _errors, _manifest, _threads, aio,
 )  # fmt: skip
 from sluice_redis._connect import Gate, Pool
 from sluice_redis._core import Caller, Clock, NotSent, Send
@@ -382,3 +382,5 @@ def test_degraded_decisions_are_logged(caplog):
     assert int(left_out.group(1)) >= 2
     Limits(client, timeout=SHORT).gcra("other", 3, MINUTE, on_failure="deny").allow("ada")
     assert degraded()[-1].startswith("other: on_failure='deny' decides: gcra_v1: NotSent: Error ")
+    _errors.warn("other", "slot lost", str(StateError("s", ["x:{ada}:cc1"], "BADSTATE", "text")))
+    assert caplog.messages[-1] == "other: slot lost: s: BADSTATE text"

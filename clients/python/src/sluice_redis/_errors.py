@@ -107,4 +107,5 @@ def warn(limiter: str, message: str, error: object) -> None:
     if len(logged) > 1000:  # names are few
         logged.clear()
     logged[limiter, message] = now, 0
-    _log.warning("%s: %s: %s%s", limiter, message, error, f" ({left_out} more like it before)" if left_out else "")
+    why = str(error).split(" (keys ")[0]  # without those of a StateError
+    _log.warning("%s: %s: %s%s", limiter, message, why, f" ({left_out} more like it before)" if left_out else "")

@@ -160,6 +160,5 @@ class Limits(LimitsFace["Union[Redis, RedisCluster]"]):
     def close(self, within: timedelta = timedelta(seconds=10)) -> None:
         """flush, and closes the connections of the limiters. The client stays open."""
         self.flush(within)
-        for pool in list(self._driver.pools.values()):
-            for connection in pool.drained():
-                connection.disconnect()
+        for connection in [one for pool in list(self._driver.pools.values()) for one in pool.drained()]:
+            connection.disconnect()
