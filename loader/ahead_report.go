@@ -180,7 +180,7 @@ func (a *Ahead) endFlight(s *aheadSubject) {
 	f := s.flight
 	defer close(f.done)
 	r := f.request
-	if r != nil && r.asked && r.answer.Reply != nil {
+	if r != nil && r.answer.Reply != nil {
 		s.answered(r.limiter.decisionOf(r.call, r.answer), r.question.permits)
 	} else {
 		s.oldest = f.oldest

@@ -157,7 +157,7 @@ func (e *entry) part(d Decision) Part {
 func answeredHere(entries []*entry) (refused []*entry) {
 	for _, e := range entries {
 		e.answerHere()
-		if e.answered {
+		if e.isLocal {
 			refused = append(refused, e)
 		}
 	}

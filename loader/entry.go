@@ -14,13 +14,12 @@ func (l *Loader) do(ctx context.Context, entries []*entry, unordered bool) {
 	for _, e := range entries {
 		e.start(ctx)
 		defer e.observation.abort()
-		if !e.answered {
+		if !e.isLocal {
 			calls, sent = append(calls, e.call), append(sent, e)
 		}
 	}
 	for i, result := range l.client.AskAll(ctx, calls, unordered) {
-		e := sent[i]
-		e.answer, e.err, e.asked = result.Answer, result.Err, true
+		sent[i].answer, sent[i].err = result.Answer, result.Err
 	}
 	for _, e := range entries {
 		e.finish(ctx)

@@ -24,14 +24,13 @@ type request struct {
 	observation *observation // nil: no observer
 	inWait      bool         // a WaitN made it, which tells the observer itself
 
-	call        *wire.Call // nil: the limit is 0, or an argument is wrong
-	argumentErr error      // the question cannot be asked
-	noFallback  bool       // the context had ended before it was asked, or nobody waits for the answer
-	considered  bool       // whether it is answered without the server
-	answered    bool
+	call        *wire.Call     // nil: the limit is 0, or an argument is wrong
+	argumentErr error          // the question cannot be asked
+	noFallback  bool           // the context had ended before it was asked, or nobody waits for the answer
+	considered  bool           // whether it can be answered here
+	isLocal     bool           // it was answered here, without the server
 	pending     *pendingDenial // nil: denials are not cached
 
-	asked    bool // there is an answer or an error
 	answer   wire.Answer
 	decision Decision
 	err      error
@@ -79,9 +78,8 @@ func (r *request) do(ctx context.Context) (Decision, error) {
 	if r.observation != nil && !r.inWait {
 		defer r.observation.abort()
 	}
-	if !r.answered {
+	if !r.isLocal {
 		r.answer, r.err = r.limiter.loader.client.Ask(ctx, r.call)
-		r.asked = true
 	}
 	r.finish(ctx)
 	return r.decision, r.err
@@ -108,15 +106,15 @@ func (r *request) answerHere() {
 	r.considered = true
 	switch {
 	case r.argumentErr != nil:
-		r.err, r.answered = r.argumentErr, true
+		r.err, r.isLocal = r.argumentErr, true
 		if errors.Is(r.err, ErrExceedsLimit) {
 			r.decision = r.limiter.never()
 		}
 	case r.call == nil:
-		r.decision, r.answered = r.limiter.never(), true
+		r.decision, r.isLocal = r.limiter.never(), true
 	case r.limiter.denials != nil:
-		r.decision, r.answered = r.limiter.denials.recall(r.limiter, r.call.Key, r.question)
-		if !r.answered {
+		r.decision, r.isLocal = r.limiter.denials.recall(r.limiter, r.call.Key, r.question)
+		if !r.isLocal {
 			r.pending = r.limiter.denials.newPending(r.limiter, r.call.Key, r.question)
 		}
 	}
@@ -124,13 +122,13 @@ func (r *request) answerHere() {
 
 // finish takes the outcome of the call, and tells the observer.
 func (r *request) finish(ctx context.Context) {
-	if !r.answered {
+	if !r.isLocal {
 		r.takeOutcome(ctx)
 	}
 	if r.observation == nil {
 		return
 	}
-	if !r.answered {
+	if !r.isLocal {
 		r.observation.addCall(r.call)
 	}
 	r.observation.Decision = r.decision
@@ -148,9 +146,8 @@ func (r *request) takeOutcome(ctx context.Context) {
 		if r.question.reported > 0 || r.question.method == report {
 			r.judgeReport()
 		}
-		q := &r.question
-		if r.decision.Granted && q.permits > 0 {
-			r.decision.Permits, r.decision.Key, r.decision.ID = q.permits, r.call.Key, q.id
+		if r.question.permits > 0 {
+			r.decision.setGrant(r.call.Key, r.question)
 		}
 	}
 	if r.pending != nil {

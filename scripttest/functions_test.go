@@ -47,14 +47,14 @@ func TestServerVectorsByFunctions(t *testing.T) {
 	})
 }
 
-// onTestClocks is a library that holds the scripts of vectors/testclock.
+// onTestClocks is a library that holds scripts that read the time from clockKey.
 func onTestClocks(t *testing.T, library sluice.Library) string {
 	source := library.Source
 	for _, script := range sluice.All() {
 		if strings.Count(source, script.Source) != 1 {
 			t.Fatalf("%s is not in %s once", script.File, library.File)
 		}
-		source = strings.Replace(source, script.Source, read(t, testClockPath(&script)), 1)
+		source = strings.Replace(source, script.Source, onTestClock(script.Source), 1)
 	}
 	return source
 }

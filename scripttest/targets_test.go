@@ -2,9 +2,10 @@ package scripttest_test
 
 import (
 	"context"
+	_ "embed" // the texts of scripts on a test clock
+	"encoding/json"
 	"errors"
 	"iter"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -214,23 +215,19 @@ func connectServer(t testing.TB, addr string) *remote {
 	return r
 }
 
-// What a script reads of TTLs. A log that should have expired has less than nothing left; a config may be there to
-// stay.
-var (
-	logTTL    = regexp.MustCompile(`redis\.call\("PTTL", (log)\)`)
-	configTTL = regexp.MustCompile(`redis\.call\("PTTL", (config)\)`)
-)
+//go:embed vectors/testclock.json
+var testClock []byte
 
-// onTestClock is a script that reads the time from clockKey. It says so.
+// onTestClock is a script that reads the time from clockKey: it has texts of vectors/testclock.json in place of others.
 func onTestClock(source string) string {
-	edited := strings.ReplaceAll(source, `"PX", `, `"PX", 1000000000000 + `)
-	if strings.Contains(source, "local now") { // a return lowers what is left by the server's clock
-		left := `redis.call("PEXPIRETIME", $1) - math.floor(now / 1000)`
-		edited = logTTL.ReplaceAllString(edited, "("+left+")")
-		edited = configTTL.ReplaceAllString(edited, "(redis.call(\"PTTL\", $1) < 0 and -1 or math.max("+left+", 0))")
+	texts := map[string]string{}
+	if err := json.Unmarshal(testClock, &texts); err != nil {
+		panic(err)
 	}
-	edited = strings.Replace(edited, `redis.call("TIME")`, `redis.call("HMGET", "`+clockKey+`", "s", "us")`, 1)
-	return "-- FOR TESTS ONLY: the time is in " + clockKey + "\n" + edited
+	for old, edited := range texts {
+		source = strings.ReplaceAll(source, old, edited)
+	}
+	return source
 }
 
 func connect(t testing.TB, addr string) *redis.Client {

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -22,14 +21,9 @@ var updateVectors = flag.Bool("update", false, "write vectors/*.json")
 
 // The vectors are the timelines of the tables, with the model's answers; so the tables say what the model says.
 func TestVectorsAreCurrent(t *testing.T) {
-	files, sums := map[string][]byte{}, "vectors/testclock/SHA1SUMS"
+	files := map[string][]byte{"vectors/testclock.json": testClock}
 	for _, tab := range tables {
 		files[vectorPath(tab.script)] = written(tab.vectors(t))
-	}
-	for _, script := range sluice.All() {
-		source := onTestClock(script.Source)
-		files[testClockPath(&script)] = []byte(source)
-		files[sums] = fmt.Appendf(files[sums], "%s  %s\n", sha1Hex(source), script.File)
 	}
 	files["vectors/SHA256SUMS"] = vectorSums(files)
 	for path, want := range files {
@@ -40,10 +34,6 @@ func TestVectorsAreCurrent(t *testing.T) {
 			t.Errorf("%s is not what the model and the scripts say (%v)\ncure: make vectors", path, err)
 		}
 	}
-}
-
-func testClockPath(script *sluice.Script) string {
-	return filepath.Join("vectors", "testclock", script.File)
 }
 
 // vectorSums is what sha256sum prints in vectors.
@@ -60,7 +50,6 @@ func TestServerVectors(t *testing.T) {
 		eachVector(t, func(t *testing.T, script *sluice.Script, tl vectorTimeline) {
 			on := startModelServer(t, server.Addr)
 			on.reset(false)
-			on.edit = func(source string) string { return read(t, testClockPath(scriptWith(t, source))) }
 			tl.play(t, on, script)
 		})
 	})
@@ -140,18 +129,6 @@ func (s vectorStep) wantHex(t *testing.T) {
 	if got := hexOf(eachByte(s.Command)...); !slices.Equal(got, s.CommandHex) {
 		t.Errorf("command %q: command_hex is %q, want %q", s.Command, s.CommandHex, got)
 	}
-}
-
-// scriptWith finds a script by its source.
-func scriptWith(t *testing.T, source string) *sluice.Script {
-	t.Helper()
-	for _, script := range sluice.All() {
-		if script.Source == source {
-			return &script
-		}
-	}
-	t.Fatalf("no script with the source %.20q", source)
-	return nil
 }
 
 func scriptOf(t *testing.T, id string) *sluice.Script {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	_ "embed" // readings
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -65,24 +64,23 @@ func (line timeline) try(t *trial) []Row {
 // plays calls.json, too, of whose calls no reply is known: in a release it is elsewhere than in the repository.
 func (t *trial) playVectors() []Row {
 	timelines := 0
-	folder, err := filepath.Abs(t.Vectors)
-	t.must(err)
-	t.scripts = filepath.Join(folder, "testclock")
+	var texts map[string]string // of scripts that read the time from a key
+	t.must(read(filepath.Join(t.Vectors, "testclock.json"), &texts))
+	t.must(t.writeScripts(texts))
 	t.stop()
 	t.setClock(time.Now().UnixMicro())
 	t.startWell() // the first call of a program may take longer than it may last
 	glob := func(pattern string) []string {
-		files, _ := filepath.Glob(filepath.Join(folder, pattern))
+		files, _ := filepath.Glob(filepath.Join(t.Vectors, pattern))
 		return files
 	}
-	for _, path := range slices.Concat(glob("*.json"), glob("../scripts/calls.json"), glob("../../scripts/calls.json")) {
+	for _, path := range slices.Concat(glob("*_v*.json"), glob("../scripts/calls.json"), glob("../../scripts/calls.json")) {
 		var file struct {
 			Script    string
 			Timelines []timeline
 			Vectors   []step
 		}
-		text, err := os.ReadFile(path)
-		t.must(errors.Join(err, json.Unmarshal(text, &file)))
+		t.must(read(path, &file))
 		for _, call := range file.Vectors {
 			if call.Script != "" { // else it is to be refused, before a call
 				file.Timelines = append(file.Timelines, timeline{Name: "calls.json", Steps: []step{call}})
@@ -100,6 +98,11 @@ func (t *trial) playVectors() []Row {
 		}
 	}
 	return []Row{{"reads right", theVectors, fmt.Sprint(timelines, " timelines"), ""}}
+}
+
+func read(path string, into any) error {
+	text, err := os.ReadFile(path)
+	return cmp.Or(err, json.Unmarshal(text, into))
 }
 
 func (t *trial) setClock(us int64) {

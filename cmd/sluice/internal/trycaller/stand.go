@@ -41,12 +41,7 @@ func (n *node) isMaster() bool {
 // startStand starts what COMMAND is tried on. It writes files in a folder.
 func (t *trial) startStand(dir string) error {
 	t.scripts = dir
-	sums, err := "", error(nil)
-	for _, script := range sluice.All() {
-		sums += script.SHA1 + "  " + script.File + "\n"
-		err = errors.Join(err, os.WriteFile(filepath.Join(dir, script.File), []byte(script.Source), 0o644))
-	}
-	err = errors.Join(err, os.WriteFile(filepath.Join(dir, "SHA1SUMS"), []byte(sums), 0o644))
+	err := t.writeScripts(nil)
 	if t.Redis != "" {
 		t.kind = theirServer
 		return errors.Join(err, t.add(&localredis.Server{}))
@@ -66,6 +61,19 @@ func (t *trial) startStand(dir string) error {
 		return err
 	}
 	return t.add(server)
+}
+
+// writeScripts writes the scripts, with other texts in place of some, and their sums.
+func (t *trial) writeScripts(texts map[string]string) (err error) {
+	sums := ""
+	for _, script := range sluice.All() {
+		for old, text := range texts {
+			script.Source = strings.ReplaceAll(script.Source, old, text)
+		}
+		sums += redis.NewScript(script.Source).Hash() + "  " + script.File + "\n"
+		err = errors.Join(err, os.WriteFile(filepath.Join(t.scripts, script.File), []byte(script.Source), 0o644))
+	}
+	return errors.Join(err, os.WriteFile(filepath.Join(t.scripts, "SHA1SUMS"), []byte(sums), 0o644))
 }
 
 // add puts a proxy in front of a server. In a cluster it says that it is where its proxy is.
