@@ -4,85 +4,25 @@ import (
 	"errors"
 	"io"
 	"net"
-	"sync/atomic"
-	"syscall"
-	"time"
-	"weak"
+	"runtime"
 )
 
-// slotConn is a hijacked connection that holds slots until it is closed.
+// slotConn is a hijacked connection that holds slots until it is closed, or nobody has it any more.
 type slotConn struct {
 	net.Conn
-	release func()       // of the slots, once
-	shown   *atomic.Bool // NetConn was called
+	release func() // of the slots, once
 }
 
-// checkEvery is how soon it is noticed that nobody closes a slotConn any more.
-const checkEvery = time.Second
-
-// newSlotConn returns the connection with the slots. They are released also if its socket is closed without it (by what
-// NetConn returns), or if nobody has it any more.
 func newSlotConn(conn net.Conn, release func()) *slotConn {
-	c := &slotConn{conn, release, new(atomic.Bool)}
-	isGone := c.isGone()
-	var check func()
-	check = func() {
-		if isGone() {
-			release()
-			return
-		}
-		time.AfterFunc(checkEvery, check)
-	}
-	time.AfterFunc(checkEvery, check)
+	c := &slotConn{conn, release}
+	runtime.AddCleanup(c, func(release func()) { go release() }, release)
 	return c
-}
-
-// isGone returns a function that reports whether the socket is closed or forgotten, and does not keep it itself. A
-// connection that is no socket, and that NetConn has returned, is never gone.
-func (c *slotConn) isGone() func() bool {
-	inside := c.Conn
-	for {
-		over, ok := inside.(interface{ NetConn() net.Conn }) // a tls.Conn, say
-		if !ok {
-			break
-		}
-		inside = over.NetConn()
-	}
-	switch socket := inside.(type) {
-	case *net.TCPConn:
-		return isClosed(weak.Make(socket))
-	case *net.UnixConn:
-		return isClosed(weak.Make(socket))
-	}
-	weakly, shown := weak.Make(c), c.shown
-	return func() bool { return weakly.Value() == nil && !shown.Load() }
-}
-
-// isClosed returns a function that reports whether a socket is closed, or gone.
-func isClosed[T any, P interface {
-	*T
-	syscall.Conn
-}](weakly weak.Pointer[T]) func() bool {
-	return func() bool {
-		socket := P(weakly.Value())
-		if socket == nil {
-			return true
-		}
-		raw, err := socket.SyscallConn()
-		return err != nil || raw.Control(func(uintptr) {}) != nil
-	}
 }
 
 // Close closes the connection and releases the slots.
 func (c *slotConn) Close() error {
 	defer c.release()
 	return c.Conn.Close()
-}
-
-// NetConn returns the connection itself, as NetConn of tls.Conn does.
-func (c *slotConn) NetConn() net.Conn {
-	c.shown.Store(true)
-	return c.Conn
 }
 
 // CloseWrite closes the writing side, if the connection can.

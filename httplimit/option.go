@@ -102,10 +102,9 @@ func Shadow() Option {
 }
 
 // Slots holds a slot of a concurrency limiter while the handler runs; if it takes the connection over (Hijack), until
-// that connection is closed, its socket is closed within it (NetConn), or nobody has it any more; the last two are
-// noticed within a second or with the next garbage collection. If the handler ends by a panic, its slot ends. A request
-// that gets no slot is denied, and what it was charged is given back where the limiter can. It may be given several
-// times.
+// that connection is closed, or a garbage collection finds that nobody has it any more. If the handler ends by a panic,
+// its slot ends. A request that gets no slot is denied, and what it was charged is given back where the limiter can. It
+// may be given several times.
 //
 // If the slot is lost, the request's context ends: see loader.Slot. A connection that was taken over stays open then.
 // For a request that is denied, Retry-After is 1 s and the jitter, because nobody knows when a slot comes free.
