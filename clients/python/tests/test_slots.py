@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import signal
 import threading
 import time
 import warnings
@@ -11,7 +12,7 @@ import pytest
 import redis
 from servers import until
 
-from sluice_redis import Limits, OutcomeUnknownError, SlotLostError, UnavailableError, WaitError, _errors
+from sluice_redis import Limit, Limits, OutcomeUnknownError, SlotLostError, UnavailableError, WaitError, _errors
 
 MINUTE, TTL = timedelta(minutes=1), timedelta(milliseconds=1500)
 KEY = "sluice:render:{acme}:cc1"
@@ -124,23 +125,28 @@ def test_release_is_tried_again(proxy, server, caplog, both):
 
 
 def test_fork(server):
-    """A slot is its process's: a child neither releases nor renews it."""
+    """A slot is its process's: a child neither releases nor renews it. It has breakers and locks of its own."""
     limits = Limits(redis.Redis(port=server.port))
     slot = limits.concurrency("render", 2, MINUTE).acquire("acme")
     ((_, gate, _),) = limits._driver.pools.values()
     free, gate.free = gate.free, 0  # as if all connections were in use: what a child gets of them is never given back
+    (state,) = limits._core.caller.states.values()
+    state.failures, state.silent, state.probing = 9, 0.0, time.monotonic()  # as if another thread probed in an outage
+    limits._core.buckets.locks[os.getpid()].acquire()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # threads, and a fork
         child = os.fork()
     if not child:
+        signal.alarm(10)
         try:
+            limits._core.buckets.decide("key", [Limit(1, MINUTE)], 1, 1, 0)
             with slot:
                 granted = limits.list_log("codes", 1, MINUTE).allow("ada").granted
             os._exit(0 if granted else 1)
         finally:
             os._exit(2)
     assert os.waitpid(child, 0)[1] == 0
-    gate.free = free
+    gate.free, state.failures, state.probing = free, 0, 0.0
     assert server.client.zcard(KEY) == 1 and not limits.list_log("codes", 1, MINUTE).allow("ada").granted
     slot.release()
     assert server.client.zcard(KEY) == 0

@@ -93,10 +93,9 @@ class Hold:
 
     def end(self) -> Any:
         """Settles in the background. Returns what there is to wait for."""
-        granted, lost = self.decision.granted, isinstance(self.decision.cause, OutcomeUnknownError)
-        if granted and self.used is not None or not granted and lost:
-            return self.budget.setup.later(self.settle(self.used if granted and self.used else 0))
-        return None
+        lost = 0 if isinstance(self.decision.cause, OutcomeUnknownError) else None
+        used = self.used if self.decision.granted else lost
+        return None if used is None else self.budget.setup.later(self.settle(used))
 
     def settle(self, actual: int) -> Steps[None]:
         """Asks until Redis answers. What it may not know is charged, and an estimate that comes later is refused."""

@@ -2,6 +2,7 @@
 sent and how long to sleep, and a driver (for threads, for asyncio) does it."""
 
 import math
+import os
 import random
 import re
 import time
@@ -163,7 +164,7 @@ class Caller:
         self.seeds = self.nodes = tuple(nodes)  # of a cluster that are known; empty: there is one server
         self.remap, self.preloaded = remap, preloaded
         self.breaker = check_breaker(breaker)
-        self.states: Dict[Optional[Address], State] = {}  # of the breaker, by nodes
+        self.states: Dict[Tuple[int, Optional[Address]], State] = {}  # of the breaker, by processes and nodes
         self.slots: Dict[int, Address] = {}  # replaced, never changed: other threads may read it
         self.scripts = scripts()
 
@@ -184,7 +185,7 @@ class Caller:
         slot = key_slot(encode(keys[0])) if self.nodes and keys else 0
         breaker = None
         if self.breaker:
-            node = self.slots.get(slot) if self.nodes else None
+            node = os.getpid(), self.slots.get(slot) if self.nodes else None
             breaker = self.states.get(node)
             if not breaker:  # nodes come and go
                 since = time.monotonic() - self.breaker.pause - 60

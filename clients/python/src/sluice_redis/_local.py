@@ -1,11 +1,12 @@
 """The policy Local: a token bucket for each window of a subject, as FailLocal of the Go loader and Node's package."""
 
 import hashlib
+import os
 import threading
 import time
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from dataclasses import dataclass
-from typing import List, NamedTuple, Optional, Sequence, Tuple
+from typing import DefaultDict, List, NamedTuple, Optional, Sequence, Tuple
 
 from ._types import Limit, WindowState, ceil_div, duration, micros
 
@@ -36,7 +37,7 @@ class Buckets:
     """The buckets of all limiters of one Limits, by the hash of the key: a long subject takes no more memory."""
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
+        self.locks: DefaultDict[int, threading.Lock] = defaultdict(threading.Lock)  # a fork has its own
         self.subjects: "OrderedDict[bytes, List[_Bucket]]" = OrderedDict()
 
     def decide(
@@ -44,7 +45,7 @@ class Buckets:
     ) -> Optional[Tuple[bool, int, List[WindowState]]]:
         """Grants n permits from all windows or from none: whether, the wait in microseconds, and the windows. None if
         n is more than the share."""
-        with self.lock:
+        with self.locks[os.getpid()]:
             buckets = self.buckets_of(hashlib.sha256(key.encode()).digest(), limits, share)
             if any(n > bucket.burst for bucket in buckets):
                 return None
@@ -60,7 +61,7 @@ class Buckets:
         old, now = self.subjects.get(subject, []), time.monotonic() * 1e6
         if not old and len(self.subjects) >= _SUBJECTS:
             self.subjects.popitem(last=False)
-        new = []
+        self.subjects[subject] = new = []
         for i, limit in enumerate(limits):
             burst = max(int(share * (limit.burst or limit.permits)), 1)
             bucket = _Bucket(burst, now, share * limit.permits / micros(limit.window), burst)
@@ -68,5 +69,4 @@ class Buckets:
                 refilled = old[i].tokens + (now - old[i].time) * old[i].rate
                 bucket = bucket._replace(tokens=min(refilled, old[i].burst, burst))
             new.append(bucket)
-        self.subjects[subject] = new
         return new
