@@ -1,6 +1,7 @@
 """The limiters for asyncio."""
 
 import asyncio
+import functools
 import gc
 import time
 import warnings
@@ -14,6 +15,7 @@ from servers import until
 
 from sluice_redis import Limit, UnavailableError, _manifest
 from sluice_redis._connect import Gate, Pool
+from sluice_redis._core import Clock, NotSent, Send
 from sluice_redis.aio import Limits
 
 SECOND, MINUTE, SHORT = timedelta(seconds=1), timedelta(minutes=1), timedelta(milliseconds=300)
@@ -197,6 +199,18 @@ class Deaf(Recorder):
         except asyncio.CancelledError:
             if self.error:
                 raise self.error
+
+
+@in_a_loop
+async def test_a_late_connection_is_for_the_next_call():
+    """Where it takes longer to connect than a call may take, no call would ever be answered."""
+    driver, loop, recorder = Limits(client_of(1))._driver, asyncio.get_running_loop(), Recorder()
+    recorder.connect = functools.partial(asyncio.sleep, 0.05)
+    pool = driver.pools[loop, None, 0.01] = Pool(recorder, Gate(driver.own, loop.create_future), [])
+    with pytest.raises(NotSent):
+        await driver.send(Send(None, (b"EVALSHA",), 0.01, Clock(0.01)))
+    await asyncio.wait(driver.tasks)
+    assert pool.idle[0][0] is recorder and not recorder.done
 
 
 @pytest.mark.parametrize("error", [None, redis.ConnectionError()])

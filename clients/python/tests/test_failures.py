@@ -186,6 +186,15 @@ def test_connection_with_a_reply_to_come_is_closed():
     assert recorder.done == ["make_connection", "connect", "send_packed_command", "can_read", "disconnect"]
 
 
+def test_no_time_is_left_after_connecting():
+    """The command is not sent, and the connection is for the next call."""
+    driver, recorder = Limits(redis.Redis())._driver, Recorder()
+    pool = driver.pools[os.getpid(), None, 1.0] = Pool(recorder, Gate(driver.own, Future), [])
+    with pytest.raises(NotSent):
+        driver.send(Send(None, (b"EVALSHA",), timeout=1.0, clock=Clock(1.0, -1.0)))
+    assert recorder.done == ["make_connection", "connect"] and pool.idle[0][0] is recorder
+
+
 def test_interrupted_while_it_queues():
     """Before and after it was its turn: nobody else loses the connection."""
     own = Limits(redis.Redis(max_connections=1))._driver.own

@@ -46,11 +46,9 @@ class Budget(Ring):
         """Replaces the estimate by the actual cost; 0 gives all of it back. The first settlement of an id counts.
         NotReservedError if Redis does not know the id. What it cost more is charged whatever the limits are."""
         reply = yield from self._settle(subject, id, actual, 0)
-        if reply[0] or reply[1]:
-            return
         key = self.keys(subject, id)[-1]
-        known = yield from self.setup.caller.command(packed((b"EXISTS", encode(key))), [key], self.timeout, look=True)
-        if not known:  # the reply is the same for an id that was settled with 0
+        exists = packed((b"EXISTS", encode(key)))  # the reply is the same for an id that was settled with 0
+        if not any(reply[:2]) and not (yield from self.setup.caller.command(exists, [key], self.timeout, look=True)):
             raise NotReservedError(f"{self.name}: id {id!r} is not reserved, or no longer after {days(self.ttl)}")
 
     def charge(self, subject: str, id: str, actual: int) -> Steps[None]:

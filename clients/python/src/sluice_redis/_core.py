@@ -112,9 +112,8 @@ _WORDS = re.compile(r",? with args beginning with.*", re.DOTALL)  # of a command
 
 def reply_of(error: BaseException) -> Optional[Reply]:
     """The error reply that redis-py raised; None if no reply came."""
-    text = str(error)
-    if isinstance(error.__cause__, exceptions.AuthenticationError):  # NotSent: it lets nobody in
-        return Reply("NOAUTH", text)
+    cause = error.__cause__  # of NotSent, if the server lets nobody in
+    error, text = cause if isinstance(cause, exceptions.AuthenticationError) else error, str(error)
     for kind, code in _CODES:
         if isinstance(error, kind):
             return Reply(code, text)
@@ -257,11 +256,9 @@ class _Attempt:
         """One attempt."""
         if self.clock.left() <= 0:
             raise NotSent("no time is left")
-        commands: Tuple[bytes, ...] = (command,)
-        self.node, self.asking, asking = self.asking, None, self.asking
-        if asking:
-            commands = (_ASKING, command)
-        elif self.caller.nodes:
+        self.node, self.asking = self.asking, None
+        commands: Tuple[bytes, ...] = (_ASKING, command) if self.node else (command,)
+        if self.caller.nodes and not self.node:
             if self.slot not in self.caller.slots:
                 yield from self.caller.discover(self.timeout, self.clock)
             self.node = self.caller.slots.get(self.slot)
@@ -313,10 +310,9 @@ class _Attempt:
             reply_to((yield Send(self.node, (command,), self.timeout, self.clock)))
         except (exceptions.RedisError, NotSent, OSError) as refused:
             reply = reply_of(refused)
-            if reply is None or reply.code in _NOT_RUN:
-                yield from self.pause(refused)
-                return
-            raise NotLoadedError(f"{cure}; this user may not load it: {refused}") from refused
+            if reply and reply.code not in _NOT_RUN:
+                raise NotLoadedError(f"{cure}; this user may not load it: {refused}") from refused
+            yield from self.pause(refused)
 
     def pause(self, error: BaseException, retries: int = 3) -> Steps[None]:
         """Sleeps before the next attempt, or raises after too many of them."""

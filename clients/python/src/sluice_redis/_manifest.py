@@ -35,10 +35,8 @@ class Script(NamedTuple):
 
 def encode(word: object) -> bytes:
     """A word of a command: text in UTF-8, or an integer in decimal digits. Floats are refused, never sent."""
-    if isinstance(word, bytes):
-        return word
-    if isinstance(word, str):
-        return word.encode()
+    if isinstance(word, (bytes, str)):
+        return word if isinstance(word, bytes) else word.encode()
     if isinstance(word, int) and not isinstance(word, bool):
         return b"%d" % word
     raise ArgumentError("", "argument", shown(word), "a str, bytes or int")

@@ -18,6 +18,7 @@ from ._core import Address, Clock, NotSent, Send, Sleep, Steps
 from ._errors import SluiceError
 
 T = TypeVar("T")
+_LATE = 1.0  # seconds that a connection may take longer than its call
 _TICK = 0.005  # seconds between two looks at the calls, or a 20th of the time of one
 
 
@@ -107,13 +108,17 @@ class Driver:
         finally:
             watched.end = None
             if not is_done:
-                task.cancel()
-                self.keep(self.closed(connection, task), self.tasks)
+                self.keep(self.late(pool, connection, task), self.tasks)
 
-    async def closed(self, connection: Any, task: "asyncio.Task[Any]") -> None:
-        await asyncio.wait({task})
-        task.cancelled() or task.exception()  # nobody waits for it any more
-        await self.quietly(connection.disconnect())
+    async def late(self, pool: Pool, connection: Any, task: "asyncio.Task[Any]") -> None:
+        """A connection that is too late for its call is for the next one: otherwise none would ever be in time."""
+        done, late = await asyncio.wait({task}, timeout=_LATE)
+        if late:
+            task.cancel()
+            await asyncio.wait({task})
+        if task.cancelled() or task.exception() or late or len(pool.idle) >= pool.gate.free:
+            return await self.quietly(connection.disconnect())
+        pool.idle.append((connection, time.monotonic()))
 
     async def exchange(self, connection: Any, pool: Pool, watched: "_Watched") -> List[Any]:
         """Sends and reads. What ends it in time is that its connection is lost."""

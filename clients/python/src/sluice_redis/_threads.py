@@ -111,6 +111,9 @@ class Driver:
         """Sends and reads. A connection that may still get a reply is closed."""
         outcomes: List[Any] = []
         left, since, clean = op.clock.left(), time.monotonic(), False
+        if left <= 0:
+            pool.idle.append((connection, since))
+            raise NotSent("no time is left")
         socket_bounds = left >= 0.9 * op.timeout and connection.socket_timeout == op.timeout
         try:
             connection.send_packed_command([b"".join(op.commands)])
