@@ -99,6 +99,8 @@ func neverIs(e ast.Expr, text string) (what, want string) {
 	switch name, _ := nameOf(e); {
 	case name == "request.method" && text != strings.ToUpper(text):
 		return fmt.Sprintf("request.method is never %q", text), fmt.Sprintf("%q", strings.ToUpper(text))
+	case name == "request.host" && text != hostOf(text):
+		return fmt.Sprintf("request.host is never %q", text), fmt.Sprintf("%q", hostOf(text))
 	case name == "request.path" && strings.ContainsAny(text, "?#"):
 		return fmt.Sprintf("request.path has no query: it is never %q", text),
 			`the path alone; request.query["name"] is a value`
