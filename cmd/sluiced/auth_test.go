@@ -227,17 +227,29 @@ func TestBusy(t *testing.T) {
 	}
 }
 
-// A policy may hold a request for longer than forward auth takes otherwise.
+// deadlined is an answer that may be written until a time.
+type deadlined struct {
+	*httptest.ResponseRecorder
+	until time.Time
+}
+
+func (d *deadlined) SetWriteDeadline(until time.Time) error {
+	d.until = until
+	return nil
+}
+
+// A policy may hold a request for longer than forward auth and the writing of an answer take otherwise.
 func TestAuthDelay(t *testing.T) {
 	s, _ := newService(t, map[string]string{"slow.yaml": "proxies: [192.0.2.1]\nlimits:\n" +
 		"  crawl: {by: request.ip, rates: 1/200ms, delay: 10s}\n"}) // by a clock that stands still
 	s.authTimeout = 100 * time.Millisecond
 	for _, want := range []int{200, 200} {
-		r, w := httptest.NewRequest(http.MethodGet, "/auth/slow/a", nil), httptest.NewRecorder()
+		r, w := httptest.NewRequest(http.MethodGet, "/auth/slow/a", nil), &deadlined{httptest.NewRecorder(), time.Time{}}
 		r.RemoteAddr = "192.0.2.1:1"
 		r.Header.Set("X-Forwarded-For", "203.0.113.9")
-		if s.serveAuth(w, r); w.Code != want {
-			t.Errorf("%d, want %d: %s", w.Code, want, w.Body)
+		last := time.Now().Add(10*time.Second + s.authTimeout)
+		if s.serveAuth(w, r); w.Code != want || w.until.Before(last) {
+			t.Errorf("%d, want %d: %s; to be written until %v, want %v", w.Code, want, w.Body, w.until, last)
 		}
 	}
 }

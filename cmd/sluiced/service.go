@@ -170,8 +170,9 @@ func (s *service) serveAuth(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer func() { <-s.calls }()
-	began := time.Now()
-	ctx, cancel := context.WithTimeout(r.Context(), s.authTimeout+s.limits.current.Load().delay)
+	began, within := time.Now(), s.authTimeout+s.limits.current.Load().delay
+	_ = http.NewResponseController(w).SetWriteDeadline(began.Add(within + exchangeTime)) // longer than WriteTimeout
+	ctx, cancel := context.WithTimeout(r.Context(), within)
 	defer cancel()
 	refusal, err := s.limits.auth(w, r.WithContext(ctx))
 	s.metrics.duration.Record(r.Context(), time.Since(began).Seconds(), byAuth)
