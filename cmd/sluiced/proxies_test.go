@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -113,9 +115,10 @@ func patient(text string, ports map[string]string) string {
 		"timeout = 2000", "timeout = 9000").Replace(exampletest.WithPorts(text, ports))
 }
 
-// keyed is a limit for what a client says in a header.
+// keyed are limits for what a client says.
 const keyed = `
   keyed: {when: request.path == "/keyed", by: 'request.header["x-api-key"]', empty: skip, rates: [2/1h]}
+  refused: {when: request.path == "/refused", by: request.query.id, empty: refuse, rates: [2/1h]}
 `
 
 // refusing is what an operator of nginx may have in a location.
@@ -175,8 +178,9 @@ func (r *rig) do(client *http.Client, path, claimed string) *http.Response {
 	if err != nil {
 		return &http.Response{}
 	}
-	defer response.Body.Close()
-	_, _ = io.Copy(io.Discard, response.Body)
+	body, _ := io.ReadAll(response.Body)
+	_ = response.Body.Close()
+	response.Body = io.NopCloser(bytes.NewReader(body))
 	return response
 }
 
@@ -233,8 +237,10 @@ func (r *rig) isLimited(t *testing.T, limit string) {
 	if err != nil || wait < 1 || wait > 3 {
 		t.Errorf("Retry-After %q", response.Header.Get("Retry-After"))
 	}
-	if body := response.Header.Get("Content-Type"); r.limits == "login.yaml" && body != "application/problem+json" {
-		t.Errorf("a denial of %q, want a problem", body)
+	kind := response.Header.Get("Content-Type")
+	body, _ := io.ReadAll(response.Body)
+	if r.limits == "login.yaml" && (kind != "application/problem+json" || !json.Valid(body)) {
+		t.Errorf("a denial of %q, %s: want a problem", kind, body)
 	}
 	if !strings.Contains(response.Header.Get(r.header), limit) {
 		t.Errorf("%s %q, want a limit of %s", r.header, response.Header.Get(r.header), limit)
@@ -248,7 +254,8 @@ func (r *rig) isLimited(t *testing.T, limit string) {
 	}
 }
 
-// limitsKeys checks that a limit by a client's header holds, and that what nginx refuses by itself is no denial.
+// limitsKeys checks that a limit by a client's header holds, that what is the client's fault is a 400, and that what
+// nginx refuses by itself is no denial.
 func (r *rig) limitsKeys(t *testing.T) {
 	t.Helper()
 	var got []int
@@ -257,6 +264,9 @@ func (r *rig) limitsKeys(t *testing.T) {
 	}
 	if r.limits == "login.yaml" && !slices.Equal(got, []int{200, 200, 429}) {
 		t.Errorf("with a key in a header: %v, want the third denied", got)
+	}
+	if got := r.do(http.DefaultClient, "/refused", "198.18.0.1").StatusCode; r.limits == "login.yaml" && got != 400 {
+		t.Errorf("without a key: %d", got)
 	}
 	if r.name != "nginx" {
 		return
