@@ -154,6 +154,9 @@ func (s settings) check() error {
 	case s.embedded && s.redis != dial.Flags{}:
 		return usagef("--embedded and a Redis: want one of them")
 	}
+	if _, err := loader.Key(s.prefix, "limit", "subject", "state"); err != nil {
+		return usagef("--prefix %.40q: want letters, digits, dot, underscore and dash", s.prefix)
+	}
 	_, err := s.headerSet()
 	if err == nil {
 		_, err = s.failOption()

@@ -122,6 +122,9 @@ var (
 
 // decided counts what was decided about each limit of a request.
 func (m *metrics) decided(ctx context.Context, d *decision) {
+	if d.Refused {
+		m.count(ctx, m.refusals, "no_key")
+	}
 	for i := range d.Charges {
 		l, c := d.labels(i), &d.Charges[i]
 		m.decisions.Add(ctx, int64(len(d.limits[i].descriptors)), m.set(l, d.limits[i].rule))

@@ -246,7 +246,8 @@ func TestClientErrors(t *testing.T) {
 		"x.yaml": "proxies: [192.0.2.1]\nlimits:\n  a: {by: request.header.a, empty: skip, rates: 9/1m}\n" +
 			"  n: {by: request.ip, when: 'int(request.query.n) > 0', rates: 9/1m}\n" +
 			"  s: {by: request.header.s, empty: skip, rates: 9/1m, mode: shadow}\n",
-		"d.yaml": "limits:\n  d: {by: descriptor.a, empty: skip, rates: 9/1m}\n",
+		"d.yaml": "limits:\n  d: {by: descriptor.a, empty: skip, rates: 9/1m}\n" +
+			"  e: {when: keys == \"e\", by: descriptor.e, empty: refuse, rates: 9/1m}\n",
 	}, func(l *limits) { l.opts = []policy.Option{policy.Logger(slog.New(slog.NewTextHandler(out, nil)))} })
 	s.log = rarelog.New(slog.New(slog.NewTextHandler(out, nil)))
 	long := strings.Repeat("x", 15_000)
@@ -265,8 +266,13 @@ func TestClientErrors(t *testing.T) {
 	if _, bad := errors.AsType[*malformed](err); !bad {
 		t.Errorf("a descriptor: %v", err)
 	}
+	if r, err := s.answer(context.Background(), request(t, "e=")); err != nil || r.OverallCode.String() != "OVER_LIMIT" {
+		t.Errorf("a descriptor without a key: %v, %v", r, err)
+	}
+	s.handler().ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("POST", "/json", strings.NewReader("{")))
 	text := scrape(t, s.metrics)
-	if strings.Contains(text, `outcome="error"`) || !strings.Contains(text, `sluiced_refusals_total{reason="no_key"} 3`) ||
+	if strings.Contains(text, `outcome="error"`) || !strings.Contains(text, `sluiced_refusals_total{reason="no_key"} 4`) ||
+		!strings.Contains(text, `sluiced_refusals_total{reason="malformed"} 2`) ||
 		!strings.Contains(text, `limit="s",outcome="shadow_over_limit"} 1`) || out.String() != "" {
 		t.Errorf("logged %s; %s", out, text)
 	}

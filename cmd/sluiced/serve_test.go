@@ -216,6 +216,7 @@ func TestFlags(t *testing.T) {
 		{"serve --embedded --redis localhost:1 x.yaml", "want one of them"},
 		{"serve --cluster a:1,b:2/3 x.yaml", "a cluster has database 0 only"},
 		{"serve --cluster a:1/0,b:2 x.yaml", "once, behind the last host"},
+		{"serve --prefix a:b x.yaml", `--prefix "a:b": want letters, digits, dot, underscore and dash`},
 		{"sevre", "there is no command"},
 		{"check", "check wants files"},
 	} {

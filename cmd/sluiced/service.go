@@ -83,6 +83,7 @@ func (s *service) serveJSON(w http.ResponseWriter, r *http.Request) {
 	}
 	var request ratelimitv3.RateLimitRequest
 	if err := protojson.Unmarshal(body, &request); err != nil {
+		s.metrics.count(r.Context(), s.metrics.refusals, "malformed")
 		http.Error(w, "want a RateLimitRequest in JSON: "+err.Error(), http.StatusBadRequest)
 		return
 	}
