@@ -101,20 +101,18 @@ func (c *census) rights() string {
 
 // verdict returns the final error: nil if every server and every key was read.
 func (c *census) verdict(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
 	var errs []error
 	for _, failure := range c.Failures {
 		errs = append(errs, fmt.Errorf("not known: %w", failure.err))
 	}
-	switch {
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case len(errs) > 0:
-		return errors.Join(errs...)
-	case c.unreadable != nil:
-		return fmt.Errorf("not known: %s could not be read, the first with: %w", counted(c.Unread, "key", "keys"),
-			c.unreadable)
+	if c.unreadable != nil {
+		errs = append(errs, fmt.Errorf("not known: %s could not be read, the first with: %w",
+			counted(c.Unread, "key", "keys"), c.unreadable))
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // fail records a server that could not be read completely.

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -46,6 +47,16 @@ func TestKeep(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"d6", "a5", "e5"}, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestVerdict tells of keys that could not be read beside a server that did not answer: the cluster may be down.
+func TestVerdict(t *testing.T) {
+	c := census{Unread: 2, unreadable: errors.New("CLUSTERDOWN")}
+	c.fail("a:1", errors.New("silent"))
+	text := c.verdict(t.Context()).Error()
+	if !strings.Contains(text, "not known: silent\n") || !strings.Contains(text, "2 keys could not be read, the first with: CLUS") {
+		t.Error(text)
 	}
 }
 
