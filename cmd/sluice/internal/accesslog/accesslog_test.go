@@ -88,11 +88,11 @@ func TestParse(t *testing.T) {
 		{"HAProxy, aborted", "", `192.0.2.7:3317 [10/Oct/2025:13:55:36.655] web web/<NOSRV> ` +
 			`10/-1/-1/-1/+109 -1 +0 - - CR-- 1/1/1/0/+3 0/0 "GET /a HTTP/1.1"`,
 			Entry{utc("2025-10-10 11:55:36.655"), policy.Attributes{Request: request("GET", "/a"), Status: -1}}},
-		{"Envoy", "", `[2025-10-09T08:53:20.310Z] "POST /code?page=2 HTTP/2" 204 - 154 0 226 100 "192.0.2.7" "curl" ` +
+		{"Envoy", "", `[2025-10-09T08:53:20.310Z] "POST /code?page=2 HTTP/2" 204 - 154 0 226 100 "192.0.2.7" "a "b" c" ` +
 			`"cc21d9b0" "shop" "tcp://10.0.2.1:80"`,
 			Entry{utc("2025-10-09 08:53:20.31"), policy.Attributes{Request: &policy.Request{
 				Method: "POST", Path: "/code", IP: "10.0.0.1", Host: "shop", Query: map[string][]string{"page": {"2"}},
-				Header: map[string][]string{"X-Forwarded-For": {"192.0.2.7"}, "User-Agent": {"curl"}}}, Status: 204}}},
+				Header: map[string][]string{"X-Forwarded-For": {"192.0.2.7"}, "User-Agent": {`a "b" c`}}}, Status: 204}}},
 		{"several addresses", "",
 			`203.0.113.9:5, 10.0.0.2, 192.0.2.7 - - [10/Oct/2025:13:55:36 +0000] "GET /a HTTP/1.1" 200 9`,
 			Entry{utc("2025-10-10 13:55:36"), policy.Attributes{Request: &policy.Request{Method: "GET", Path: "/a",

@@ -15,9 +15,9 @@ import (
 var haproxy = regexp.MustCompile(`^(?:[^"]*\]: )?(\S+) \[([^\]]+)\] \S+ \S+/\S+ (?:[+-]?\d+/){4}[+-]?\d+ (-?\d+) ` +
 	`\+?\d+ \S+ \S+ \S{4} (?:\d+/){4}\+?\d+ \d+/\d+ (?:\{.*\} )?"([^"]*)"(?: [^"]*)?$`)
 
-// envoy is a line of Envoy's default access log.
+// envoy is a line of Envoy's default access log, which does not escape quotes in a User-Agent.
 var envoy = regexp.MustCompile(`^\[([^\]]+)\] "(\S+) (\S+) (\S+)" (\d+) \S+ .*?` +
-	`"([^"]*)" "([^"]*)" "[^"]*" "([^"]*)" "[^"]*"`)
+	`"([^"]*)" "(.*?)" "[^"]*" "([^"]*)" "[^"]*"`)
 
 // parseHAProxy sets what a line of HAProxy has. Its time is that of the request, by the clock of a zone.
 func parseHAProxy(line string, d *draft) (ok bool, err error) {
