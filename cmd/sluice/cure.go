@@ -1,7 +1,6 @@
 package main
 
 import (
-	"crypto/x509"
 	"errors"
 	"slices"
 	"strings"
@@ -30,9 +29,6 @@ func cureFor(err error) string {
 		if strings.Contains(err.Error(), cure.word) {
 			return cure.text
 		}
-	}
-	if errors.As(err, new(x509.UnknownAuthorityError)) {
-		return "trust the server's certificate authority: SSL_CERT_FILE=ca.pem names its file"
 	}
 	return dial.Cure(err)
 }

@@ -20,6 +20,8 @@ func Cure(err error) string {
 		{"cluster support disabled", "the server is not a cluster: name it with --redis redis://host:port"},
 		{"READONLY", "the server is a replica: name its master, or use --sentinel"},
 		{"first record does not look like a TLS handshake", "the server speaks no TLS: use redis:// in place of rediss://"},
+		{"signed by unknown authority", "name the file with the server's certificate authority by --redis-ca"},
+		{"certificate required", "give a certificate that the server trusts by --redis-cert and --redis-key"},
 		{"after non deterministic commands", "the server is too old: the scripts want Redis 5.0 or later"},
 		{"NOAUTH", "give the password"},
 		{"unauthenticated", "give the password"}, // a long call

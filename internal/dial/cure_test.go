@@ -1,6 +1,9 @@
 package dial_test
 
 import (
+	"crypto/tls"
+	"net/http/httptest"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -53,4 +56,24 @@ func TestServerCures(t *testing.T) {
 	want("redis://:pw@", "it is frozen or busy")
 	server.Kill()
 	want("redis://", "start a server there")
+}
+
+// With TLS, an error of a certificate names the flag that mends it.
+func TestCuresOfCertificates(t *testing.T) {
+	server := httptest.NewUnstartedServer(nil)
+	server.TLS = &tls.Config{ClientAuth: tls.RequireAnyClientCert}
+	server.StartTLS()
+	defer server.Close()
+	for _, want := range []string{"--redis-ca", "--redis-cert"} {
+		target, err := dial.Find(dial.Flags{Redis: "rediss://" + server.Listener.Addr().String()}, os.Getenv)
+		if err != nil {
+			t.Fatal(err)
+		}
+		target.Options.TLSConfig.InsecureSkipVerify = want == "--redis-cert"
+		rdb := target.Client()
+		if err := rdb.Ping(t.Context()).Err(); !strings.Contains(dial.Cure(err), want) {
+			t.Errorf("%v: %q, want %s", err, dial.Cure(err), want)
+		}
+		_ = rdb.Close()
+	}
 }
