@@ -134,6 +134,9 @@ type census struct {
 	Biggest []*subject `json:"memory,omitempty"` // by memory, in place of the two above
 	Partial bool       `json:"interrupted"`      // not all keys were seen
 
+	// FirstRefused is the first key that a script would refuse.
+	FirstRefused string `json:"first_refused,omitempty"`
+
 	// Failures are the servers that could not be read completely, and why.
 	Failures []nodeFailure `json:"failures,omitempty"`
 
@@ -244,6 +247,7 @@ func (c *census) count(s stored.Summary, node string, memory *redis.IntCmd) {
 		return
 	case s.Damage != "":
 		c.Refused++
+		c.FirstRefused = cmp.Or(c.FirstRefused, s.Key.Text)
 		return
 	case s.Bucket != nil:
 		one.Backlog = s.Bucket.Backlog(s.Now)

@@ -34,7 +34,8 @@ func (s screen) census(c census) {
 		}
 	}
 	if c.Refused > 0 {
-		s.printf("%s a script would refuse: see sluice inspect <key>\n", counted(c.Refused, "key that", "keys that"))
+		s.printf("%s a script would refuse; the first:\n  sluice inspect '%s'\n",
+			counted(c.Refused, "key that", "keys that"), c.FirstRefused)
 	}
 }
 

@@ -105,7 +105,7 @@ func TestServerTop(t *testing.T) {
 	wantText(t, got, exitDone,
 		`^most permits stored, refused calls not counted\npermits +newest.*\n +99 .* list_log_v1 +other +many\n`,
 		` +8 .* slice_ring_v1 +try +8 in 1h0m18s\n\nfurthest from full\n *full in +expires +memory`,
-		`9 subjects \(of 14 keys scanned\)\n1 key that a script would refuse: see sluice inspect <key>`)
+		`9 subjects \(of 14 keys scanned\)\n1 key that a script would refuse; the first:\n  sluice inspect 'sluice:try:\{bad\}:ll1'\n`)
 	wantNarrow(t, "top", got.stdout)
 	wantText(t, runLine(env, "top --n 2 --by memory"), exitDone,
 		`^most memory\npermits +newest +expires +memory.*\n +8 .* 8 in 1h0m18s\n +99 .* many\n\n9 subjects`)
