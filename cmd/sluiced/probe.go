@@ -21,7 +21,7 @@ func (s *server) probe(ctx context.Context) {
 	limits := loader.New(s.rdb, loader.Prefix(s.prefix), loader.Timeout(probeTimeout), loader.WithoutBreaker())
 	limiter := limits.GCRA("sluiced-probe", loader.PerSecond(1_000_000))
 	var down time.Time // since when it does not decide
-	loaded := false
+	logged, loaded := map[string]bool{}, false
 	for {
 		err := try(ctx, limits, limiter)
 		if err == nil && !loaded {
@@ -33,12 +33,16 @@ func (s *server) probe(ctx context.Context) {
 		switch {
 		case ctx.Err() != nil:
 			return
-		case err != nil && down.IsZero():
-			down = time.Now()
+		case err != nil && !logged[dial.Cure(err)]: // in each outage once: after a restart the cause may be another one
+			if down.IsZero() {
+				down = time.Now()
+			}
 			s.log.Error("Redis does not decide", "error", err, "cure", dial.Cure(err))
+			logged[dial.Cure(err)] = true
 		case err == nil && !down.IsZero():
 			s.log.Info("Redis decides again", "seconds", time.Since(down).Seconds())
 			down = time.Time{}
+			clear(logged)
 		}
 		s.metrics.probed(down)
 		ready := err == nil || loaded && s.limits.survives()

@@ -150,6 +150,9 @@ func TestServerLife(t *testing.T) {
 	redistest.Await(t, "ready again", func() bool { return get(readyz) == 200 })
 	must(t, redis.Client(t).ConfigSet(ctx, "maxmemory", "1").Err())
 	redistest.Await(t, "not ready: full", func() bool { return get(readyz) == 503 })
+	must(t, syscall.Kill(redis.PID, syscall.SIGSTOP))
+	redistest.Await(t, "another cause is logged", func() bool { return strings.Count(out.String(), "it is frozen") == 2 })
+	must(t, syscall.Kill(redis.PID, syscall.SIGCONT))
 	must(t, redis.Client(t).ConfigSet(ctx, "maxmemory", "0").Err())
 	redistest.Await(t, "ready again", func() bool { return get(readyz) == 200 })
 	if got, _ := ask("a=1"); got != "OK 3/MINUTE 2" { // this Redis has kept nothing
