@@ -108,8 +108,7 @@ func (b *bench) load(ctx context.Context, l load) (sample, error) {
 	return sample{(after - before) / n, took.Seconds() * 1e6 / n, all}, errors.Join(err1, err2, errors.Join(failed...))
 }
 
-// noteLoad notes decisions a second, percentiles of the time of a call and the server's processor time, in
-// microseconds.
+// noteLoad notes decisions a second; in microseconds percentiles of a call's time, and the server's processor time.
 func (r *Row) noteLoad(s sample) {
 	r.note("per second", 1e6/s.time)
 	r.note("cpu us", s.cpu)

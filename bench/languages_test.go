@@ -9,8 +9,7 @@ import (
 	"github.com/sluice-redis/sluice/internal/proof/redistest"
 )
 
-// Each limiter of another language grants its limit and no more, through its driver. `make clients` runs it: it needs
-// the interpreters.
+// Each limiter of another language grants its limit and no more, through its driver. It needs the interpreters.
 func TestServerLanguages(t *testing.T) {
 	addr := redistest.Start(t).Addr
 	for language, toolchain := range toolchains {

@@ -83,7 +83,7 @@ var sections = []section{
 	{"go", 8, false, false, (*bench).endToEnd},
 	{"peers", 25, false, true, (*bench).peers},
 	{"languages", 25, true, true, (*bench).languages},
-	{"packages", 5, true, true, (*bench).packages},
+	{"packages", 15, true, true, (*bench).packages},
 	{"adapters", 25, true, true, (*bench).adapters},
 	{"serve", 8, true, true, (*bench).serve},
 }

@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// A packaged is our package for another language, by a client library and so many callers of one process, beside the
-// bare script and a peer.
+// A packaged is our package by a client library and so many callers of one process, beside the bare script and a peer.
 type packaged struct {
 	language string
 	client   string
@@ -59,12 +58,16 @@ func (b *bench) packages(ctx context.Context) ([]*Row, error) {
 		}
 		runs, rows = append(runs, run), append(rows, run.Row)
 	}
-	return rows, inTurn(b, runs, func(r packageRun, _ int) error { return r.measure(4 * b.loadSpan) })
+	return rows, inTurn(b, runs, func(r packageRun, round int) error { return r.measure(round, 4*b.loadSpan) })
 }
 
-func (r packageRun) measure(span time.Duration) error {
+// measure lets another one begin in each round: the first one runs behind the program of another row.
+func (r packageRun) measure(round int, span time.Duration) error {
 	var figures [3]float64
-	for i, figure := range []string{"ours", "bare", "peer"} {
+	for turn := range figures {
+		i := (round + turn) % 3
+		figure := []string{"ours", "bare", "peer"}[i]
+		_, _ = r.programs[i].number("load", r.Size, 100) // it has slept for a round
 		perSecond, err := r.programs[i].number("load", r.Size, span.Milliseconds())
 		if err != nil {
 			return fmt.Errorf("%s, %s: %w\n%.2000s", r.Where, figure, err, &r.programs[i].printed)

@@ -142,8 +142,7 @@ func budget(slices int64) subject {
 	return s
 }
 
-// charge settles an id that is not known: a cost without an estimate. It writes what settling more than an estimate
-// does.
+// charge settles an id that is not known, a cost without an estimate. It writes what settling a higher cost does.
 func charge(slices int64) subject {
 	s := ringOf(sluice.BudgetSettleV1(), slices, func(a ask) []any {
 		return []any{day.Microseconds(), a.permits, 1, a.window.Microseconds() / slices, slices}
