@@ -33,6 +33,9 @@ func (a app) reset(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	if others[0] == anyLimiter {
+		return usagef("limiter is %q: want the name of one", anyLimiter)
+	}
 	rdb, begins, release, err := a.openSubject(ctx, f.serverFlags, f.prefix, targets...)
 	if err != nil {
 		return err

@@ -45,6 +45,8 @@ func TestServerReset(t *testing.T) {
 		wantText(t, sluiceRun(env, "reset", "try", subject), exitDone, "removed 1 key\n$")
 		wantKeys(t, rdb, "sluice:try:{demo}:ll1")
 	}
+	wantText(t, sluiceRun(env, "reset", "*", "demo"), exitUsage)
+	wantKeys(t, rdb, "sluice:try:{demo}:ll1")
 }
 
 // helpRules are the rules that a help text says a user needs.
