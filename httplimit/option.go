@@ -77,7 +77,7 @@ func Ban(refusals loader.Limiter) Option {
 // little late. One limiter that can book (ListLog, ZSetLog, GCRA, TokenBucket) gives each request a time of its own in
 // one round trip; any other, or several, are asked again when they say. With several, those that deny have to agree. If
 // the client leaves, what was charged is given back where the limiter can. Keep d below the timeouts of clients and
-// proxies. In whole microseconds; see MaxHeld. In Shadow nothing is held.
+// proxies, and below http.Server.WriteTimeout. In whole microseconds; see MaxHeld. In Shadow nothing is held.
 func Delay(d time.Duration) Option {
 	return func(o *options) { o.Options.Delay = d }
 }
