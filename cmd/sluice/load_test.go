@@ -150,6 +150,7 @@ func TestCuresOfAnswers(t *testing.T) {
 			"deterministic commands.": "the server is too old: the scripts want Redis 5.0 or later",
 		"-OOM command not allowed when used memory > 'maxmemory'.": "raise maxmemory",
 		"-NOREPLICAS Not enough good replicas to write.":           "too few replicas are connected",
+		"-CLUSTERDOWN Hash slot not served":                        "no node serves the slot",
 	} {
 		addr := fakeServer(t, func([]string) string { return answer + "\r\n" })
 		wantSaid(t, sluiceRun(nil, "load", "--redis", "redis://"+addr), exitFailed, "cure: "+want)

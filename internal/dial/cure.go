@@ -29,6 +29,7 @@ func Cure(err error) string {
 		{"NOPERM", "grant this user the command that the error names, or the keys: ACL SETUSER <name> +<command> " +
 			"~<pattern>; keys that are only read as %R~<pattern>"},
 		{RefusedInScript, "grant this user the commands that the script calls; sluice acl makes a user that has them"},
+		{"CLUSTERDOWN", "no node serves the slot, or most masters are gone: redis-cli --cluster check HOST:PORT says which"},
 		{"NOREPLICAS", "too few replicas are connected: see min-replicas-to-write"},
 		{"OOM command not allowed", "raise maxmemory, or find out what fills the server: MEMORY STATS, redis-cli --bigkeys"},
 	} {
