@@ -1,13 +1,17 @@
 package loader_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
+	"net"
 	"os"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/sluice-redis/sluice/loader"
 )
 
@@ -203,4 +207,54 @@ func TestDefaultBounds(t *testing.T) {
 			})
 		}
 	}
+}
+
+// slowNetwork dials a server that grants everything, over a network on which each round trip takes so long.
+func slowNetwork(roundTrip time.Duration) func(context.Context, string, string) (net.Conn, error) {
+	return func(context.Context, string, string) (net.Conn, error) {
+		time.Sleep(roundTrip)
+		conn, server := net.Pipe()
+		go func() {
+			in := bufio.NewScanner(server)
+			for in.Scan() {
+				words, _ := strconv.Atoi(in.Text()[1:])
+				reply := "-ERR unknown command\r\n"
+				for range 2 * words {
+					in.Scan()
+					if in.Text() == "evalsha" {
+						reply = "*5\r\n:1\r\n:2\r\n:0\r\n:9\r\n:5\r\n"
+					}
+				}
+				time.Sleep(roundTrip)
+				_, _ = server.Write([]byte(reply))
+			}
+		}()
+		return conn, nil
+	}
+}
+
+// TestSlowNetwork has a connection take longer to become ready than a call may take: that fails the first calls only,
+// alone and in pipelines.
+func TestSlowNetwork(t *testing.T) {
+	eachMode(t, func(t *testing.T, _ string, opts []loader.Option) {
+		for _, keeps := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				opt := options("nowhere:0")
+				opt.Dialer, opt.ContextTimeoutEnabled = slowNetwork(60*time.Millisecond), keeps
+				rdb := redis.NewClient(opt)
+				defer rdb.Close()
+				limiter := loader.New(rdb, opts...).GCRA("x", loader.PerMinute(5), loader.FailOpen())
+				begin, degraded := time.Now(), 0
+				for time.Since(begin) < 10*time.Second {
+					if d, err := limiter.Allow(background, "s"); err != nil || d.Degraded {
+						degraded++
+						time.Sleep(50 * time.Millisecond)
+					}
+				}
+				if degraded > 5 {
+					t.Errorf("ContextTimeoutEnabled %v: %d calls were degraded", keeps, degraded)
+				}
+			})
+		}
+	})
 }

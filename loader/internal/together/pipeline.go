@@ -63,6 +63,8 @@ func (s *sharing) sendNext(q *nodeQueue) (more bool) {
 // sendPipeline sends commands in one pipeline, which go-redis splits by nodes. Those of one limiter are put together.
 // It returns the first error.
 func (c *Client) sendPipeline(ctx context.Context, cmds []redis.Cmder) error {
+	ctx, end := c.Outlast(ctx)
+	defer end()
 	cmds = c.pack(cmds)
 	if len(cmds) == 1 {
 		return c.Redis.Process(ctx, cmds[0])

@@ -176,7 +176,7 @@ func (c *Client) Send(ctx context.Context, cmd *Command) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if c.keepsDeadlines {
+	if c.keepsDeadlines && !c.patience.isGiven() {
 		return c.Redis.Process(ctx, cmd)
 	}
 	t := c.start(cmd, running)

@@ -27,8 +27,9 @@ type Client struct {
 	deadlines
 	nodes
 	tasks
-	breakers       *breakers   // nil: none
-	keepsDeadlines bool        // the client ends calls at their context's deadline
+	breakers       *breakers // nil: none
+	keepsDeadlines bool      // the client ends calls at their context's deadline
+	patience       patience
 	answered       atomic.Bool // a server has answered
 }
 

@@ -95,7 +95,11 @@ func (c *Command) compose(ctx context.Context, words []any) {
 }
 
 // do sends the command: it is the task of a Send.
-func (c *Command) do() error { return c.Call.client.Redis.Process(c.ctx, c) }
+func (c *Command) do() error {
+	ctx, end := c.Call.client.Outlast(c.ctx)
+	defer end()
+	return c.Call.client.Redis.Process(ctx, c)
+}
 
 func (c *Command) hearLate() { c.Call.HearLate() }
 

@@ -123,6 +123,46 @@ func keepsDeadlines(client any) bool {
 	return false
 }
 
+// patience gives connections time to become ready. A client with ContextTimeoutEnabled closes one that is not ready at
+// its call's deadline, so on a slow network each call would begin another one. For a while after a call was not sent in
+// time, go-redis is therefore not told of deadlines: callers leave at theirs, and the connection is for the next one.
+type patience struct {
+	since   atomic.Pointer[time.Time] // when the last call was not sent in time
+	running atomic.Int32              // go-redis calls without their callers' deadlines
+}
+
+const (
+	patienceTime = 5 * time.Second // also the longest that such a call may take
+	maxPatient   = 16              // such calls
+)
+
+func (p *patience) extend() {
+	now := time.Now()
+	p.since.Store(&now)
+}
+
+func (p *patience) isGiven() bool {
+	since := p.since.Load()
+	return since != nil && time.Since(*since) < patienceTime
+}
+
+// Outlast returns the context with which go-redis sends what a goroutine of ours waits for. Call end when it has.
+func (c *Client) Outlast(ctx context.Context) (_ context.Context, end func()) {
+	p := &c.patience
+	if !c.keepsDeadlines || !p.isGiven() {
+		return ctx, func() {}
+	}
+	if p.running.Add(1) > maxPatient {
+		p.running.Add(-1)
+		return ctx, func() {}
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patienceTime)
+	return ctx, func() {
+		cancel()
+		p.running.Add(-1)
+	}
+}
+
 // hasEnded reports whether a context has ended. If its deadline has come, it waits for the context's timer: a client
 // with ContextTimeoutEnabled sets the same deadline on its socket, which may fire first.
 func hasEnded(ctx context.Context) bool {

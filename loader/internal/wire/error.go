@@ -79,6 +79,7 @@ func (c *Call) outOfTime(cmd *Command, f Failure, err error) error {
 	c.late = cmd.Late
 	switch {
 	case cmd.GiveUp():
+		c.client.patience.extend()
 		err = fmt.Errorf("not sent in time: %w", err)
 	case !c.Looks && f != neverSent:
 		c.mayHaveRun = err
