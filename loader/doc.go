@@ -84,12 +84,13 @@
 //
 // A [Batch] sends decisions about many subjects and limiters in one round trip. Goroutines that know nothing of each
 // other share round trips by themselves. A decision then takes a third of the processor time in this process and three
-// quarters in the server; a twentieth if the callers ask for the same. Two connections to a node are enough for all
-// callers. All guarantees of single calls hold in both cases. [WithoutSharing] switches it off.
+// quarters in the server; a twentieth if the callers ask for the same. Two connections to a near node are enough for
+// all callers. All guarantees of single calls hold in both cases. [WithoutSharing] switches it off.
 //
 // A caller who finds nothing on its way to the node is sent directly, the next one in a pipeline of its own. While two
-// round trips are on their way, further calls are collected for the next pipeline, up to 256. The parts of an [All] are
-// collected as calls are.
+// round trips are on their way, further calls are collected for the next pipeline, up to 256. One that takes longer
+// than an eighth of the timeout delays no other: far from Redis up to 16 are on their way, each on a connection, and the
+// order of asking holds within each. The parts of an [All] are collected as calls are.
 //
 // Callers who ask for the same number of permits of the same subject under the same limit share commands too: the next
 // command asks for the permits of as many callers as Redis can grant, and each caller gets the answer of a single call

@@ -352,3 +352,43 @@ func TestSharingForgetsNodes(t *testing.T) {
 	}
 	redistest.Await(t, "no queue is left", func() bool { return limits.SharedQueues() == 0 })
 }
+
+// TestSharedSlowRoundTrips has round trips take longer than an eighth of the timeout: callers wait no longer for theirs
+// to begin, those of one subject neither, and nobody is forgotten.
+func TestSharedSlowRoundTrips(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, rdb := newHeldServer()
+		limiter := loader.New(rdb, loader.Timeout(800*time.Millisecond)).GCRA("x", loader.PerMinute(5))
+		var done atomic.Int64
+		come(limiter, &done, "a", "b")
+		trips := []*trip{s.next(), s.next()}
+		for _, subject := range []string{"c", "d", "d"} {
+			come(limiter, &done, subject)
+			if j := s.next(); j != nil {
+				t.Fatalf("%+v, before two others are slow", j)
+			}
+			time.Sleep(100 * time.Millisecond)
+			j := s.next()
+			if j == nil || !slices.Equal(j.keys, keysOf(subject)) {
+				t.Fatalf("%+v, want %s", j, subject)
+			}
+			trips = append(trips, j)
+		}
+		come(limiter, &done, "d", "d", "d")
+		time.Sleep(100 * time.Millisecond)
+		if trips = append(trips, s.next()); trips[5] == nil {
+			t.Fatal("nothing is asked for three")
+		}
+		time.Sleep(200 * time.Millisecond) // it is slow too, when it leaves two without an answer
+		for _, j := range trips {
+			j.answer <- nil
+			synctest.Wait()
+		}
+		for j := s.next(); j != nil; j = s.next() {
+			j.answer <- nil
+		}
+		if n := done.Load(); n != 8 {
+			t.Errorf("%d have returned, want 8", n)
+		}
+	})
+}

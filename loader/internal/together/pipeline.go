@@ -1,9 +1,11 @@
 package together
 
 import (
+	"cmp"
 	"context"
 	"runtime"
 	"slices"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/sluice-redis/sluice/loader/internal/wire"
@@ -13,6 +15,7 @@ import (
 const (
 	maxPipelines    = 2   // in flight to one node: while one is being answered the next is being written
 	maxPipelineSize = 256 // commands
+	slowPart        = 8   // a pipeline in flight for this part of a call's timeout delays no other
 )
 
 // startNext starts a goroutine that sends what is queued, unless maxPipelines are in flight.
@@ -33,17 +36,19 @@ func (s *sharing) drain(q *nodeQueue) {
 }
 
 // sendNext sends one pipeline, and reports whether the goroutine should send another. Even if go-redis returns late
-// from an abandoned pipeline, the next one is not delayed: abandonPipeline starts it.
+// from an abandoned pipeline, the next one is not delayed: freePlace starts it.
 func (s *sharing) sendNext(q *nodeQueue) (more bool) {
 	runtime.Gosched() // callers that are about to ask can join, above all those that the last pipeline has answered
 	p := s.takePipeline(q)
 	if p == nil {
 		return false
 	}
-	stop := context.AfterFunc(p.ctx, func() { s.abandonPipeline(q, p) })
+	stop := context.AfterFunc(p.ctx, func() { s.freePlace(q, p, true) })
+	slow := time.AfterFunc(p.timeout/slowPart, func() { s.freePlace(q, p, false) })
 	returned := false
 	defer func() {
 		stop()
+		slow.Stop()
 		p.raised = wire.Caught(returned, recover())
 		var heard bool
 		more, heard = s.endPipeline(q, p)
@@ -115,13 +120,14 @@ func (s *sharing) addItem(p *pipeline, item queued) {
 func (p *pipeline) addMember(m *member) {
 	m.pipeline, p.last = p, m
 	p.callers++
+	p.timeout = min(cmp.Or(p.timeout, m.cmd.Call.Timeout), m.cmd.Call.Timeout)
 	if deadline, _ := m.ctx.Deadline(); deadline.After(p.deadline) {
 		p.deadline = deadline
 	}
 }
 
 // endPipeline gives the members their outcomes, also those whose callers have left: what was granted to them may be
-// given back. more is false if the pipeline was abandoned before; heard is false if no caller was left.
+// given back. more is false if its place was freed before; heard is false if no caller was left.
 func (s *sharing) endPipeline(q *nodeQueue, p *pipeline) (more, heard bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -139,22 +145,31 @@ func (s *sharing) endPipeline(q *nodeQueue, p *pipeline) (more, heard bool) {
 	}
 	for _, t := range p.batches {
 		t.distribute(p.err, p.raised)
+		t.inFlight = t.inFlight && p.slow
 		if !abandoned {
 			s.endBatch(q, t.group)
 		}
 	}
-	return !abandoned, !abandoned && p.callers > 0
+	if p.slow {
+		s.startNext(q)
+	}
+	return !p.slow, !abandoned && p.callers > 0
 }
 
-// abandonPipeline frees the place of a pipeline that all callers have left, and starts the next one.
-func (s *sharing) abandonPipeline(q *nodeQueue, p *pipeline) {
+// freePlace frees the place of a pipeline that is slow, or that all callers have left, and starts the next one.
+func (s *sharing) freePlace(q *nodeQueue, p *pipeline, abandoned bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if p.ended {
 		return
 	}
-	p.ended = true
+	p.ended = abandoned
+	if p.slow {
+		return
+	}
+	p.slow = true
 	for _, t := range p.batches {
+		t.inFlight = false
 		s.endBatch(q, t.group)
 	}
 	s.release(q)
@@ -167,7 +182,7 @@ func (s *sharing) addGroup(p *pipeline, g *group) {
 	b := &groupBatch{group: g, members: slices.DeleteFunc(g.waiting, isAbandoned)}
 	g.waiting, g.abandoned = nil, 0
 	if len(b.members) == 0 {
-		delete(s.groups, g.groupKey)
+		s.endBatch(nil, g)
 		return
 	}
 	g.inFlight = true
@@ -182,9 +197,10 @@ func (s *sharing) addGroup(p *pipeline, g *group) {
 
 // endBatch puts the group into the queue again if callers wait in it, and forgets it otherwise.
 func (s *sharing) endBatch(q *nodeQueue, g *group) {
-	g.inFlight = false
 	if len(g.waiting) == 0 {
-		delete(s.groups, g.groupKey)
+		if !g.inFlight && s.groups[g.groupKey] == g {
+			delete(s.groups, g.groupKey)
+		}
 		return
 	}
 	next := g.waiting[0].queue

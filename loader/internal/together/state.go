@@ -86,10 +86,12 @@ type pipeline struct {
 
 	ctx      context.Context // ends at the deadline, and when all callers have left
 	cancel   context.CancelFunc
-	deadline time.Time // the latest of the callers'
-	callers  int       // who still wait
-	last     *member   // any of them
-	ended    bool      // its callers have their outcomes, or have left
+	deadline time.Time     // the latest of the callers'
+	callers  int           // who still wait
+	last     *member       // any of them
+	timeout  time.Duration // the shortest of the callers'
+	ended    bool          // its callers have their outcomes, or have left
+	slow     bool          // its place is free, although it has not ended
 
 	returned chan struct{} // closed when go-redis has returned and all members have what was answered
 	err      error
