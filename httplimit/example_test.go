@@ -201,7 +201,7 @@ func ExampleBan() {
 	// 200 "login";r=0;t=60 ""
 }
 
-// A crawler's second request in a millisecond is held until its permit comes; one that would wait for longer is refused.
+// A crawler's second request in a millisecond is held until its permit comes; one that would wait longer is refused.
 func ExampleDelay() {
 	limits, stop := server()
 	defer stop()

@@ -89,8 +89,8 @@
 //
 // A caller who finds nothing on its way to the node is sent directly, the next one in a pipeline of its own. While two
 // round trips are on their way, further calls are collected for the next pipeline, up to 256. One that takes longer
-// than an eighth of the timeout delays no other: far from Redis up to 16 are on their way, each on a connection, and the
-// order of asking holds within each. The parts of an [All] are collected as calls are.
+// than an eighth of the timeout delays no other: far from Redis up to 16 are on their way, each on a connection, and
+// the order of asking holds within each. The parts of an [All] are collected as calls are.
 //
 // Callers who ask for the same number of permits of the same subject under the same limit share commands too: the next
 // command asks for the permits of as many callers as Redis can grant, and each caller gets the answer of a single call

@@ -74,7 +74,8 @@ func (t *trial) playVectors() []Row {
 		files, _ := filepath.Glob(filepath.Join(t.Vectors, pattern))
 		return files
 	}
-	for _, path := range slices.Concat(glob("*_v*.json"), glob("../scripts/calls.json"), glob("../../scripts/calls.json")) {
+	calls := slices.Concat(glob("../scripts/calls.json"), glob("../../scripts/calls.json"))
+	for _, path := range append(glob("*_v*.json"), calls...) {
 		var file struct {
 			Script    string
 			Timelines []timeline
