@@ -145,7 +145,6 @@ func (s *sharing) endPipeline(q *nodeQueue, p *pipeline) (more, heard bool) {
 	}
 	for _, t := range p.batches {
 		t.distribute(p.err, p.raised)
-		t.inFlight = t.inFlight && p.slow
 		if !abandoned {
 			s.endBatch(q, t.group)
 		}
@@ -169,7 +168,6 @@ func (s *sharing) freePlace(q *nodeQueue, p *pipeline, abandoned bool) {
 	}
 	p.slow = true
 	for _, t := range p.batches {
-		t.inFlight = false
 		s.endBatch(q, t.group)
 	}
 	s.release(q)
@@ -182,7 +180,7 @@ func (s *sharing) addGroup(p *pipeline, g *group) {
 	b := &groupBatch{group: g, members: slices.DeleteFunc(g.waiting, isAbandoned)}
 	g.waiting, g.abandoned = nil, 0
 	if len(b.members) == 0 {
-		s.endBatch(nil, g)
+		delete(s.groups, g.groupKey)
 		return
 	}
 	g.inFlight = true
@@ -197,10 +195,9 @@ func (s *sharing) addGroup(p *pipeline, g *group) {
 
 // endBatch puts the group into the queue again if callers wait in it, and forgets it otherwise.
 func (s *sharing) endBatch(q *nodeQueue, g *group) {
+	g.inFlight = false
 	if len(g.waiting) == 0 {
-		if !g.inFlight && s.groups[g.groupKey] == g {
-			delete(s.groups, g.groupKey)
-		}
+		delete(s.groups, g.groupKey)
 		return
 	}
 	next := g.waiting[0].queue
