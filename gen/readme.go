@@ -30,30 +30,11 @@ func readmeWithTable(tree fs.FS, scripts []*script) ([]byte, error) {
 
 func table(scripts []*script) string {
 	var b strings.Builder
-	b.WriteString("| Script | What it is | KEYS | ARGV | Reply | SHA1 |\n|---|---|---|---|---|---|\n")
+	b.WriteString("| Script | What it is | SHA1 |\n|---|---|---|\n")
 	for _, s := range scripts {
-		fmt.Fprintf(&b, "| [%s](%s) | %s | %s | %s | %s | `%.8s` |\n",
-			s.ID(), s.File(), cell(s.FirstSentence()), keyList(s),
-			fieldList(s.Args), fieldList(s.Reply), s.SHA1())
+		fmt.Fprintf(&b, "| [%s](%s) | %s | `%.8s` |\n", s.ID(), s.File(), cell(s.FirstSentence()), s.SHA1())
 	}
 	return b.String()
-}
-
-func keyList(s *script) string {
-	names := keyNames(s)
-	if s.Keys[0].Repeated {
-		names[0] += ", .."
-	}
-	return strings.Join(names, ", ")
-}
-
-// fieldList returns the names of fields. Repeated fields are followed by "..".
-func fieldList(fields []field) string {
-	list := strings.Join(fieldNames(fields), ", ")
-	if len(repeated(fields))+len(ofSubjects(fields)) > 0 {
-		list += ", .."
-	}
-	return list
 }
 
 func cell(text string) string {

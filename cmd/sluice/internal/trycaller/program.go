@@ -2,7 +2,6 @@ package trycaller
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -43,41 +42,22 @@ type answer struct {
 	ID      int
 	Reply   []json.Number // or strings with integers
 	Granted *bool
-	Error   string
-	Kind    string // that of an error; or "reply", or "no answer"
+	Kind    string // that of an error; or "reply", "wrong reply", "no answer"
+	Text    string `json:"error"` // or that of the reply, or what is wrong
 
+	numbers [5]int64 // the reply begins so
 	key     word
 	took    time.Duration
-	charged int64  // by the server
-	wrong   string // why the reply is none to this call
+	charged int64 // by the server
 }
 
-// isGrant reports whether it is the reply to its call, and grants.
-func (a answer) isGrant() bool { return a.number(0) > 0 && a.wrong == "" }
+func (a answer) isGrant() bool { return a.Kind == "reply" && a.numbers[0] > 0 }
 
-// is reports whether it is an error reply with this text or, without one, a reply that begins so.
-func (a answer) is(failure string, begins []json.Number) bool {
-	if failure != "" {
-		return a.Kind == "refused" && strings.Contains(a.Error, failure)
-	}
-	return a.Kind == "reply" && a.wrong == "" && slices.Equal(a.Reply[:min(len(a.Reply), len(begins))], begins)
+func (a answer) isError(text string) bool {
+	return a.Kind == "refused" && strings.Contains(a.Text, text)
 }
 
-// number is a field of the reply, or 0.
-func (a answer) number(i int) (value int64) {
-	if i < len(a.Reply) {
-		value, _ = a.Reply[i].Int64()
-	}
-	return value
-}
-
-// String is the answer in a few words.
-func (a answer) String() string {
-	if a.Kind == "reply" {
-		return cmp.Or(a.wrong, fmt.Sprint("reply ", a.Reply))
-	}
-	return a.Kind + ": " + a.Error
-}
+func (a answer) String() string { return a.Kind + ": " + a.Text }
 
 // program is a running COMMAND.
 type program struct {
@@ -110,15 +90,17 @@ func start(ctx context.Context, command, environment []string, stderr io.Writer)
 func (p *program) read(output io.Reader, stderr io.Writer) {
 	for lines := bufio.NewScanner(output); lines.Scan(); {
 		var a answer
-		err := json.Unmarshal(lines.Bytes(), &a)
-		isError := slices.Contains([]string{"refused", "not sent", "unknown"}, a.Kind)
-		if err != nil || a.Reply == nil && !isError {
-			a.Kind, a.Error = "no answer", "neither a reply nor an error with a kind: "+lines.Text()
-		} else if a.Reply != nil {
-			a.Kind = "reply"
-		}
-		if a.Granted != nil && *a.Granted != (a.number(0) > 0) {
-			a.wrong = fmt.Sprintf("granted %v is read in the reply %v", *a.Granted, a.Reply)
+		switch err := json.Unmarshal(lines.Bytes(), &a); {
+		case err == nil && a.Reply != nil:
+			a.Kind, a.Text = "reply", fmt.Sprint(a.Reply)
+			for i, number := range a.Reply[:min(len(a.Reply), len(a.numbers))] {
+				a.numbers[i], _ = number.Int64()
+			}
+			if a.Granted != nil && *a.Granted != a.isGrant() {
+				a.Kind, a.Text = "wrong reply", fmt.Sprintf("granted %v is read in %v", *a.Granted, a.Reply)
+			}
+		case err != nil || !slices.Contains([]string{"refused", "not sent", "unknown"}, a.Kind):
+			a.Kind, a.Text = "no answer", "neither a reply nor an error with a kind: "+lines.Text()
 		}
 		if to, found := p.waiting.LoadAndDelete(a.ID); found {
 			to.(chan answer) <- a
@@ -136,9 +118,9 @@ func (p *program) ask(r request, patience time.Duration) (a answer) {
 	select {
 	case a = <-to:
 	case <-p.ended:
-		a = answer{Kind: "no answer", Error: fmt.Sprint("COMMAND ended: ", p.failed)}
+		a = answer{Kind: "no answer", Text: fmt.Sprint("COMMAND ended: ", p.failed)}
 	case <-time.After(patience):
-		a = answer{Kind: "no answer", Error: fmt.Sprint("not in ", patience)}
+		a = answer{Kind: "no answer", Text: fmt.Sprint("not in ", patience)}
 	}
 	a.took = time.Since(began)
 	return a

@@ -1,7 +1,7 @@
 // Package trycaller runs a program that calls the scripts, makes its transport fail, and counts on the server what ran.
 //
-// A trial has rows: readings.go tries what a caller reads while all is well, faults.go what comes of faults. stand.go
-// has the servers, behind proxies, and what they were asked for; program.go has COMMAND.
+// rows.go has what is tried, program.go COMMAND, stand.go the servers behind proxies, and trial.go runs the one on the
+// others.
 package trycaller
 
 import (
@@ -28,12 +28,7 @@ type Options struct {
 }
 
 // Row is one result: a property of a caller, and where it holds or does not.
-type Row struct {
-	Property string
-	Tried    string
-	Seen     string
-	Cure     string // "" if all is right
-}
+type Row struct{ Property, Tried, Seen, Cure string } // Cure: "" if all is right
 
 const (
 	atOnce     = 40
@@ -53,10 +48,11 @@ type trial struct {
 
 	kind    string // of stand
 	nodes   []*node
-	addrs   []string // of their proxies
-	scripts string   // their folder
-	prefix  string   // of keys: no other trial on the same server has it
-	endMove func() error
+	addrs   []string          // of their proxies, in a cluster
+	where   string            // they are, for COMMAND's environment
+	scripts string            // their folder
+	sha1s   map[string]string // by file
+	prefix  string            // of keys: no other trial on the same server has it
 
 	programs []*program
 	patience time.Duration // for an answer
@@ -64,18 +60,16 @@ type trial struct {
 }
 
 // Run tries a caller, and reports each row at once. An error means that it could not be tried.
-func Run(ctx context.Context, o Options, report func(Row)) error {
-	t := &trial{Options: o, report: report, prefix: fmt.Sprintf("sluice:try-caller/%x", time.Now().UnixMicro())}
+func Run(ctx context.Context, o Options, report func(Row)) (err error) {
+	t := &trial{Options: o, report: report, sha1s: map[string]string{}}
 	t.ctx, t.cancel = context.WithCancelCause(ctx)
-	dir, err := os.MkdirTemp("", "sluice-try-")
-	if err != nil {
+	t.prefix = fmt.Sprintf("sluice:try-caller/%x", time.Now().UnixMicro())
+	if t.scripts, err = os.MkdirTemp("", "sluice-try-"); err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
+	defer os.RemoveAll(t.scripts)
 	defer t.close()
-	if err := t.startStand(dir); err != nil {
-		return err
-	}
+	t.must(t.startStand())
 	defer t.stop()
 	for _, line := range t.readings() {
 		t.row(line.Name, "", line.try)
@@ -133,11 +127,10 @@ func (t *trial) start() {
 		count = atOnce
 	}
 	for range count {
-		t.programs = append(t.programs, start(t.ctx, t.Command, t.environment(), t.Stderr))
+		t.programs = append(t.programs, start(t.ctx, t.Command, []string{t.where, "SLUICE_SCRIPTS=" + t.scripts}, t.Stderr))
 	}
 }
 
-// stop ends all that runs of COMMAND.
 func (t *trial) stop() {
 	for _, p := range t.programs {
 		_ = p.input.Close()
@@ -155,8 +148,8 @@ func (t *trial) untilGranted() (time.Duration, *answer) {
 		if i < 0 {
 			return time.Since(began), nil
 		}
-		if answers[i].Kind == "no answer" || answers[i].wrong != "" || time.Since(began) > backIn {
-			return backIn, &answers[i]
+		if a := &answers[i]; a.Kind == "no answer" || a.Kind == "wrong reply" || time.Since(began) > backIn {
+			return backIn, a
 		}
 	}
 }
@@ -173,11 +166,11 @@ func (t *trial) calls(count int) []answer {
 		r := t.request("list_log_v1", []word{key}, word(fmt.Sprint(limit)), "3600000000", "1", "0")
 		work.Go(func() {
 			a := t.programs[i%len(t.programs)].ask(r, t.patience)
-			charged := limit - a.number(1) // several times, if the client has sent it several times
-			age := time.Since(time.UnixMicro(a.number(4)))
+			charged := limit - a.numbers[1] // several times, if the client has sent it several times
+			age := time.Since(time.UnixMicro(a.numbers[4]))
 			isReply := a.isGrant() && len(a.Reply) == 5 && charged > 0 && charged < 100 && age.Abs() < 24*time.Hour
-			if a.Reply != nil && !isReply {
-				a.wrong = fmt.Sprintf("%v to the first call of %d permits", a, limit)
+			if a.Kind == "reply" && !isReply {
+				a.Kind, a.Text = "wrong reply", fmt.Sprintf("%s to the first call of %d permits", a.Text, limit)
 			}
 			a.key = key
 			answers[i] = a
