@@ -229,7 +229,7 @@ func (f fault) try(t *trial) (rows []Row) {
 	if do((*proxy).Pass)(t); end != nil {
 		t.must(end())
 	}
-	took, failed := t.untilGranted() // what a client sends again by then counts
+	took, failed := t.untilGranted(backIn) // what a client sends again by then counts
 	kinds, charged, slowest := map[string]int{}, int64(0), time.Duration(0)
 	for i := range answers {
 		a := &answers[i]

@@ -33,7 +33,8 @@ type Row struct{ Property, Tried, Seen, Cure string } // Cure: "" if all is righ
 const (
 	atOnce     = 40
 	backIn     = 10 * time.Second // for a caller to come back
-	startsIn   = 2 * time.Minute  // for COMMAND to make its first call
+	wellIn     = 30 * time.Second // for a caller that has connected nowhere yet
+	startsIn   = 2 * time.Minute  // for the first answer of COMMAND
 	masters    = 3                // of a cluster
 	movingSlot = "slot"           // a hash tag of the first master
 )
@@ -112,7 +113,7 @@ func (t *trial) startWell() {
 	}
 	t.start()
 	t.patience = startsIn
-	took, failed := t.untilGranted()
+	took, failed := t.untilGranted(wellIn)
 	if failed != nil {
 		t.must(fmt.Errorf("COMMAND does not call list_log on a server that is well: %v", failed))
 	}
@@ -141,15 +142,15 @@ func (t *trial) stop() {
 }
 
 // untilGranted makes calls until all of 40 at once are granted, and says for how long. Or else it says which was not.
-func (t *trial) untilGranted() (time.Duration, *answer) {
+func (t *trial) untilGranted(within time.Duration) (time.Duration, *answer) {
 	for began := time.Now(); ; time.Sleep(50 * time.Millisecond) {
 		answers := t.calls(atOnce)
 		i := slices.IndexFunc(answers, func(a answer) bool { return !a.isGrant() })
 		if i < 0 {
 			return time.Since(began), nil
 		}
-		if a := &answers[i]; a.Kind == "no answer" || a.Kind == "wrong reply" || time.Since(began) > backIn {
-			return backIn, a
+		if a := &answers[i]; a.Kind == "no answer" || a.Kind == "wrong reply" || time.Since(began) > within {
+			return within, a
 		}
 	}
 }
