@@ -96,7 +96,11 @@ func (w window) empty(now int64) ring {
 func (w window) ringOf(text string) ring {
 	r := ring{window: w, time: bigEndian(text[:7]), total: bigEndian(text[7:13]), charged: map[int64]int64{}}
 	r.last = r.current()
-	if int64(len(text)) < ringHeader+ringCell*w.size || r.time > maxTime {
+	if int64(len(text)) < ringHeader+ringCell*w.size {
+		return r
+	}
+	r.behind = text[ringHeader+ringCell*w.size:]
+	if r.time > maxTime {
 		return r
 	}
 	next := r.total
@@ -105,7 +109,6 @@ func (w window) ringOf(text string) ring {
 		r.charged[s] = index(next-before, ringWrap)
 		next = before
 	}
-	r.behind = text[ringHeader+ringCell*w.size:]
 	r.sound = r.held(r.last) <= maxHeld && next == bigEndian(text[13:19])
 	return r
 }
