@@ -11,24 +11,24 @@ func All() []Script {
 
 // The SHA1 of each script, by which EVALSHA calls it.
 const (
-	BudgetSettleV1SHA1       = "330a94a18ec1d4ca7c67db76ad43558a399ed786"
+	BudgetSettleV1SHA1       = "1f1149d0c788feeda04c88f874974c5856c2338c"
 	BudgetV1SHA1             = "5a114b5460e34f4d50ff7c3b3818407f508c39e7"
 	ConcurrencyReleaseV1SHA1 = "c95048d1959834d832351b20041c799cae615a8f"
 	ConcurrencyV1SHA1        = "bc45ad84fff3081aa45aa801bde3ee39a80be384"
-	GCRAManyV1SHA1           = "17830f0ab2553a288de26da3c2e1cf41c377c64d"
-	GCRAV1SHA1               = "1aeabddc6855b5bfc55398e61680b91532cada0f"
-	ListLogManyV1SHA1        = "7e29100f2a7bda4fb8d991b60d6285b41497086b"
-	ListLogReturnV1SHA1      = "bb7ef30fc9359a1d63c779cda53fd616db35a0df"
-	ListLogV1SHA1            = "d1926ff5cc8a8cc1665a22dd7ca56c071ff166c4"
+	GCRAManyV1SHA1           = "fce3796f9338f30b4cd71106d9c476219715d363"
+	GCRAV1SHA1               = "647b85b15829585fe1785b240719a01477759b15"
+	ListLogManyV1SHA1        = "9a4528467299c8806b47e1b886c07fa0790abaf2"
+	ListLogReturnV1SHA1      = "430f826532ac7e3ab28371275b4da02a29a80299"
+	ListLogV1SHA1            = "04bb5766742528a370908fca4d839a1b3e42fce7"
 	QuotaReturnV1SHA1        = "c084be6e522b4077e8159cd6831d22208777792d"
 	QuotaV1SHA1              = "ea2831bfc4309a5f87bcc89ef20f0a8779c329f8"
-	SliceRingManyV1SHA1      = "9dccca7bcd32580c9b3b560741c67a959d9d962f"
+	SliceRingManyV1SHA1      = "5b79f0fc2ea52f0aa3efe64b5e08fde817e66031"
 	SliceRingReturnV1SHA1    = "61ca5bc148d6b69ae4f7cbfc59df77570f58b834"
-	SliceRingV1SHA1          = "7ede8c80c68d61e74c960d27dfcec543f12c618f"
-	TokenBucketSetV1SHA1     = "69e4a5735584f250b38e97d5cac1cf20a765ee1f"
-	TokenBucketV1SHA1        = "c35cc72d7143d5518aad781c5083d3624b00ae3b"
-	ZSetLogReturnV1SHA1      = "c87f14dbb34f36b0a820c0d1f3f601f572f262ad"
-	ZSetLogV1SHA1            = "43e72e4941259cd91fd4d45c61d05a3439994f64"
+	SliceRingV1SHA1          = "ead6e561e9bbabd600f6a43b61caaf72576ecb80"
+	TokenBucketSetV1SHA1     = "d8e4a291710ad2b4e32a62a32ae15fe38ef11e6e"
+	TokenBucketV1SHA1        = "94f2f8d2847fbe8dfeb836bc580994abcaabf767"
+	ZSetLogReturnV1SHA1      = "5911081933a56da30151bacab527d5e067fc01d4"
+	ZSetLogV1SHA1            = "f510837b7001c06eef27bac979f100ec36e94b45"
 )
 
 //go:embed scripts/budget_settle_v1.lua
@@ -40,9 +40,9 @@ var budgetSettleV1Source string
 // above its limit is full. What it cost less is given back as slice_ring_return does, from the
 // slice of the id's time, in the windows named whose slice and size, under whatever key, were
 // charged for the id; of the others, only the headers are read. Permits of others go back if
-// the ring was deleted and filled again in that slice, or if slice_ring_return gave the
-// estimate back before. Where Redis refuses a command, the id keeps its estimate; its ttl may
-// have begun anew.
+// the ring was deleted and filled again in that slice, if slice_ring_return gave the estimate
+// back before, or if it was charged while the clock was behind. Where Redis refuses a command,
+// the id keeps its estimate; its ttl may be the one of this call.
 func BudgetSettleV1() Script {
 	return Script{
 		Name:    "budget_settle",
@@ -50,7 +50,7 @@ func BudgetSettleV1() Script {
 		File:    "budget_settle_v1.lua",
 		SHA1:    BudgetSettleV1SHA1,
 		Source:  budgetSettleV1Source,
-		About:   "Settles what budget charged for an id: the actual cost takes the place of the estimate. What it cost more, and only that, is charged to the current slices of all windows named, whatever their limits: to budget and slice_ring, one above its limit is full. What it cost less is given back as slice_ring_return does, from the slice of the id's time, in the windows named whose slice and size, under whatever key, were charged for the id; of the others, only the headers are read. Permits of others go back if the ring was deleted and filled again in that slice, or if slice_ring_return gave the estimate back before. Where Redis refuses a command, the id keeps its estimate; its ttl may have begun anew.",
+		About:   "Settles what budget charged for an id: the actual cost takes the place of the estimate. What it cost more, and only that, is charged to the current slices of all windows named, whatever their limits: to budget and slice_ring, one above its limit is full. What it cost less is given back as slice_ring_return does, from the slice of the id's time, in the windows named whose slice and size, under whatever key, were charged for the id; of the others, only the headers are read. Permits of others go back if the ring was deleted and filled again in that slice, if slice_ring_return gave the estimate back before, or if it was charged while the clock was behind. Where Redis refuses a command, the id keeps its estimate; its ttl may be the one of this call.",
 		Keys: []Key{
 			{Name: "ring_i", Pattern: "<prefix>:<limiter>:{<subject>}:sr1:<slice>x<size>", Repeated: true},
 			{Name: "id", Pattern: "<prefix>:<limiter>:{<subject>}:bg1:<id>"},
@@ -65,7 +65,7 @@ func BudgetSettleV1() Script {
 		Group: &Group{Name: "window", Min: 1, Max: 8},
 		Reply: []Field{
 			{Name: "settled", Type: "int", Min: 0, Max: 1, Text: "1: this call settled it; 0: settled before, or not known"},
-			{Name: "permits", Type: "int", Min: 0, Max: 1000000000, Text: "what the id counts for: the estimate less the most that one window gave back, or the cost if above; not known: 0"},
+			{Name: "permits", Type: "int", Min: 0, Max: 1000000000, Text: "what the id counts for: the estimate less the most that one window gave back, or the cost if above; left alone: 0"},
 			{Name: "now", Type: "time", Min: 0, Max: -1, Text: "the server's clock at the decision"},
 		},
 		Errors: []ErrorReply{
@@ -227,8 +227,8 @@ var gcraManyV1Source string
 // named twice. Only granted above 0 is a grant. One that cannot be decided has granted -1
 // (BADSTATE) or -2 (WRONGTYPE), and 0 in its other fields; the others are decided. If Redis
 // refuses a command, for example by an ACL, the call ends with that error, and those before it
-// keep their grants: too much is counted, never too little. In a cluster all keys must lie in
-// one slot: different subjects mostly do not.
+// keep their grants. In a cluster all keys must lie in one slot: different subjects mostly do
+// not.
 func GCRAManyV1() Script {
 	return Script{
 		Name:    "gcra_many",
@@ -236,7 +236,7 @@ func GCRAManyV1() Script {
 		File:    "gcra_many_v1.lua",
 		SHA1:    GCRAManyV1SHA1,
 		Source:  gcraManyV1Source,
-		About:   "gcra_v1 for up to 64 keys of one limiter in one call. REPLY goes on with EACH for each key in turn. Each key is decided as by gcra_v1, and twice if it is named twice. Only granted above 0 is a grant. One that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and 0 in its other fields; the others are decided. If Redis refuses a command, for example by an ACL, the call ends with that error, and those before it keep their grants: too much is counted, never too little. In a cluster all keys must lie in one slot: different subjects mostly do not.",
+		About:   "gcra_v1 for up to 64 keys of one limiter in one call. REPLY goes on with EACH for each key in turn. Each key is decided as by gcra_v1, and twice if it is named twice. Only granted above 0 is a grant. One that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and 0 in its other fields; the others are decided. If Redis refuses a command, for example by an ACL, the call ends with that error, and those before it keep their grants. In a cluster all keys must lie in one slot: different subjects mostly do not.",
 		Keys: []Key{
 			{Name: "bucket", Pattern: "<prefix>:<limiter>:{<subject>}:gcra1", Repeated: true},
 		},
@@ -277,9 +277,9 @@ var gcraV1Source string
 // the last; up to burst may be taken at once. Any interval of length d holds at most burst + d
 // * limit / window granted permits, to within a microsecond. The emission interval window /
 // limit is an exact fraction and never rounded, so the rate does not drift. First come, first
-// served: nobody gets a permit before those who have booked ahead. limit, window and burst may
-// change from call to call: the time until the bucket is full stays, rounded up to a
-// microsecond. A denied call writes nothing.
+// served: nobody gets a permit before those who have booked ahead, except by a larger burst *
+// window / limit. limit, window and burst may change from call to call: the time until the
+// bucket is full stays, rounded up to a microsecond. A denied call writes nothing.
 func GCRAV1() Script {
 	return Script{
 		Name:    "gcra",
@@ -287,7 +287,7 @@ func GCRAV1() Script {
 		File:    "gcra_v1.lua",
 		SHA1:    GCRAV1SHA1,
 		Source:  gcraV1Source,
-		About:   "The generic cell rate algorithm: the continuously refilled token bucket, a smooth rate with a burst. Permits come back one by one, each window / limit after the last; up to burst may be taken at once. Any interval of length d holds at most burst + d * limit / window granted permits, to within a microsecond. The emission interval window / limit is an exact fraction and never rounded, so the rate does not drift. First come, first served: nobody gets a permit before those who have booked ahead. limit, window and burst may change from call to call: the time until the bucket is full stays, rounded up to a microsecond. A denied call writes nothing.",
+		About:   "The generic cell rate algorithm: the continuously refilled token bucket, a smooth rate with a burst. Permits come back one by one, each window / limit after the last; up to burst may be taken at once. Any interval of length d holds at most burst + d * limit / window granted permits, to within a microsecond. The emission interval window / limit is an exact fraction and never rounded, so the rate does not drift. First come, first served: nobody gets a permit before those who have booked ahead, except by a larger burst * window / limit. limit, window and burst may change from call to call: the time until the bucket is full stays, rounded up to a microsecond. A denied call writes nothing.",
 		Keys: []Key{
 			{Name: "bucket", Pattern: "<prefix>:<limiter>:{<subject>}:gcra1"},
 		},
@@ -312,7 +312,7 @@ func GCRAV1() Script {
 		},
 		Commands:   []string{"GET", "SET", "TIME"},
 		State:      "gcra/1",
-		Layout:     "26 bytes, struct.pack(\">I7I3I3I7I6\", tat, numerator, limit, written, widest). tat + numerator / limit is the theoretical arrival time: when the bucket is full again. written is the clock at the last grant. A grant has drained when the arrival time that it set has passed; widest is the widest window of the grants that have not. If narrower grants followed the widest, 39 bytes, with \"I6I7\" more: next_widest and drained, the time from which it takes widest's place. Void if the clock is more than widest and 60 s before written. Expires when tat has passed",
+		Layout:     "26 bytes, struct.pack(\">I7I3I3I7I6\", tat, numerator, limit, written, widest). tat + numerator / limit is the theoretical arrival time: when the bucket is full again. written is the clock at the last grant. A grant has drained when the arrival time that it set has passed; widest is at least the widest window of the grants that have not. If narrower grants followed the widest, 39 bytes, with \"I6I7\" more: next_widest and drained, the time from which it takes widest's place. Void if the clock is more than widest and 60 s before written: a clock that is set may let one burst more through. Expires when tat has passed",
 		Complexity: "O(1)",
 		Cost:       "TIME, one GET, at most one SET",
 		Redis:      "5.0",
@@ -327,10 +327,9 @@ var listLogManyV1Source string
 // and twice if it is named twice. K is the number of keys. Only granted above 0 is a grant. One
 // that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and 0 in its other
 // fields; the others are decided. If Redis refuses a command, for example by an ACL, the call
-// ends with that error, and those before it keep their grants: too much is counted, never too
-// little. In a cluster all keys must lie in one slot: different subjects mostly do not. Granted
-// -3: not decided and not charged, because the keys before it have read 256 entries. Expect it
-// in calls for more than 15 keys. Ask for these keys again.
+// ends with that error, and those before it keep their grants. In a cluster all keys must lie
+// in one slot: different subjects mostly do not. Granted -3: not decided and not charged,
+// because the keys before it have read 256 entries. Ask for these keys again.
 func ListLogManyV1() Script {
 	return Script{
 		Name:    "list_log_many",
@@ -338,7 +337,7 @@ func ListLogManyV1() Script {
 		File:    "list_log_many_v1.lua",
 		SHA1:    ListLogManyV1SHA1,
 		Source:  listLogManyV1Source,
-		About:   "list_log_v1 for up to 64 keys of one limiter in one call. REPLY goes on with EACH for each key in turn. Each key is decided as by list_log_v1, and twice if it is named twice. K is the number of keys. Only granted above 0 is a grant. One that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and 0 in its other fields; the others are decided. If Redis refuses a command, for example by an ACL, the call ends with that error, and those before it keep their grants: too much is counted, never too little. In a cluster all keys must lie in one slot: different subjects mostly do not. Granted -3: not decided and not charged, because the keys before it have read 256 entries. Expect it in calls for more than 15 keys. Ask for these keys again.",
+		About:   "list_log_v1 for up to 64 keys of one limiter in one call. REPLY goes on with EACH for each key in turn. Each key is decided as by list_log_v1, and twice if it is named twice. K is the number of keys. Only granted above 0 is a grant. One that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and 0 in its other fields; the others are decided. If Redis refuses a command, for example by an ACL, the call ends with that error, and those before it keep their grants. In a cluster all keys must lie in one slot: different subjects mostly do not. Granted -3: not decided and not charged, because the keys before it have read 256 entries. Ask for these keys again.",
 		Keys: []Key{
 			{Name: "log", Pattern: "<prefix>:<limiter>:{<subject>}:ll1", Repeated: true},
 		},
@@ -377,8 +376,7 @@ var listLogReturnV1Source string
 // granted and certainly not used: it removes entries of the time they were granted for. The
 // limit holds for the permits that are not given back. Entries of the same time are alike:
 // whoever gives back more than they were granted takes permits of others. After a lost reply,
-// do not send it again. Later bookings stay where they are: only giving back the last one opens
-// the limiter sooner.
+// do not send it again. Later bookings stay where they are.
 func ListLogReturnV1() Script {
 	return Script{
 		Name:    "list_log_return",
@@ -386,7 +384,7 @@ func ListLogReturnV1() Script {
 		File:    "list_log_return_v1.lua",
 		SHA1:    ListLogReturnV1SHA1,
 		Source:  listLogReturnV1Source,
-		About:   "Gives back permits of a list_log that were granted and certainly not used: it removes entries of the time they were granted for. The limit holds for the permits that are not given back. Entries of the same time are alike: whoever gives back more than they were granted takes permits of others. After a lost reply, do not send it again. Later bookings stay where they are: only giving back the last one opens the limiter sooner.",
+		About:   "Gives back permits of a list_log that were granted and certainly not used: it removes entries of the time they were granted for. The limit holds for the permits that are not given back. Entries of the same time are alike: whoever gives back more than they were granted takes permits of others. After a lost reply, do not send it again. Later bookings stay where they are.",
 		Keys: []Key{
 			{Name: "log", Pattern: "<prefix>:<limiter>:{<subject>}:ll1"},
 		},
@@ -418,9 +416,9 @@ var listLogV1Source string
 // interval of length window holds at most limit granted permits, to the microsecond. The
 // default for exact limits: about 10 bytes a permit. First come, first served: nobody gets a
 // permit before those who have booked ahead. A denied call writes nothing. limit and window may
-// change from call to call. A grant under a shorter window forgets what is older than that, so
-// callers that alternate between two windows on one key get the longer limit again and again:
-// use two limiters, or slice_ring.
+// change from call to call. A grant forgets what is older than its window, also if Redis then
+// refuses a command, so callers that alternate between two windows on one key get the longer
+// limit again and again: use two limiters, or slice_ring.
 func ListLogV1() Script {
 	return Script{
 		Name:    "list_log",
@@ -428,7 +426,7 @@ func ListLogV1() Script {
 		File:    "list_log_v1.lua",
 		SHA1:    ListLogV1SHA1,
 		Source:  listLogV1Source,
-		About:   "The sliding-window log in a LIST of integers: any half-open interval of length window holds at most limit granted permits, to the microsecond. The default for exact limits: about 10 bytes a permit. First come, first served: nobody gets a permit before those who have booked ahead. A denied call writes nothing. limit and window may change from call to call. A grant under a shorter window forgets what is older than that, so callers that alternate between two windows on one key get the longer limit again and again: use two limiters, or slice_ring.",
+		About:   "The sliding-window log in a LIST of integers: any half-open interval of length window holds at most limit granted permits, to the microsecond. The default for exact limits: about 10 bytes a permit. First come, first served: nobody gets a permit before those who have booked ahead. A denied call writes nothing. limit and window may change from call to call. A grant forgets what is older than its window, also if Redis then refuses a command, so callers that alternate between two windows on one key get the longer limit again and again: use two limiters, or slice_ring.",
 		Keys: []Key{
 			{Name: "log", Pattern: "<prefix>:<limiter>:{<subject>}:ll1"},
 		},
@@ -452,7 +450,7 @@ func ListLogV1() Script {
 		},
 		Commands:   []string{"LINDEX", "LLEN", "LTRIM", "PEXPIREAT", "PTTL", "RPUSH", "TIME", "UNLINK"},
 		State:      "ll/1",
-		Layout:     "one entry a permit, the time it was granted for, oldest first. Void if the newest is more than a window and 120 s ahead of the clock (the longer of the call's window and its own). Expires when the newest has left the window. With bookings it may hold limit * (1 + max_wait / window) entries: set lazyfree-lazy-expire where that is several million",
+		Layout:     "one entry a permit, the time it was granted for, oldest first. Void if the newest is more than a window and about 120 s ahead of the clock (the longer of the call's window and its own): a clock that is set may let one limit more through. Expires when the newest has left the window. With bookings it may hold limit * (1 + max_wait / window, rounded up) entries: set lazyfree-lazy-expire where that is several million",
 		Complexity: "O(log N)",
 		Cost:       "TIME, log N LINDEX, each of which walks the nodes of the list (8 KB each): 0.13 ms with 10^6 entries, nearly all of them expired. A grant removes up to permits + 100 expired entries, or unlinks the list if all have expired",
 		Redis:      "5.0",
@@ -561,8 +559,8 @@ var sliceRingManyV1Source string
 // and twice if it is named twice. Only granted above 0 is a grant. One that cannot be decided
 // has granted -1 (BADSTATE) or -2 (WRONGTYPE), and 0 in its other fields; the others are
 // decided. If Redis refuses a command, for example by an ACL, the call ends with that error,
-// and those before it keep their grants: too much is counted, never too little. In a cluster
-// all keys must lie in one slot: different subjects mostly do not.
+// and those before it keep their grants. In a cluster all keys must lie in one slot: different
+// subjects mostly do not.
 func SliceRingManyV1() Script {
 	return Script{
 		Name:    "slice_ring_many",
@@ -570,7 +568,7 @@ func SliceRingManyV1() Script {
 		File:    "slice_ring_many_v1.lua",
 		SHA1:    SliceRingManyV1SHA1,
 		Source:  sliceRingManyV1Source,
-		About:   "slice_ring_v1 for several subjects of one limiter in one call, with up to 16 keys in all. KEYS has the rings of the first subject, then of the next. REPLY goes on with EACH for each subject in turn. Each is decided as by slice_ring_v1, and twice if it is named twice. Only granted above 0 is a grant. One that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and 0 in its other fields; the others are decided. If Redis refuses a command, for example by an ACL, the call ends with that error, and those before it keep their grants: too much is counted, never too little. In a cluster all keys must lie in one slot: different subjects mostly do not.",
+		About:   "slice_ring_v1 for several subjects of one limiter in one call, with up to 16 keys in all. KEYS has the rings of the first subject, then of the next. REPLY goes on with EACH for each subject in turn. Each is decided as by slice_ring_v1, and twice if it is named twice. Only granted above 0 is a grant. One that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and 0 in its other fields; the others are decided. If Redis refuses a command, for example by an ACL, the call ends with that error, and those before it keep their grants. In a cluster all keys must lie in one slot: different subjects mostly do not.",
 		Keys: []Key{
 			{Name: "ring_i", Pattern: "<prefix>:<limiter>:{<subject>}:sr1:<slice>x<size>", Repeated: true},
 		},
@@ -661,8 +659,9 @@ var sliceRingV1Source string
 // interval of (size_i - 1) * slice_i is granted more, unless the clock is set, the limit
 // changes, the ring is lost or permits are given back: to cover a time t, ask for t / slice_i +
 // 1 slices, rounded up. What is reported is charged first, whatever the windows hold; a denied
-// call writes nothing else. An error charges nothing. Nothing is booked ahead. A ring named
-// twice is charged once, by the smaller limit. Key names are not checked.
+// call writes nothing else. An error charges nothing, where rights are the same for all rings.
+// Nothing is booked ahead. A ring named twice is charged once, by the smaller limit. Key names
+// are not checked.
 func SliceRingV1() Script {
 	return Script{
 		Name:    "slice_ring",
@@ -670,7 +669,7 @@ func SliceRingV1() Script {
 		File:    "slice_ring_v1.lua",
 		SHA1:    SliceRingV1SHA1,
 		Source:  sliceRingV1Source,
-		About:   "The time-slice ring: permits counted by slice of time, in 1 to 8 windows, all granted or none. Each window is a ring of its own, in a key of its own: a call counts only in the windows that it names, and one not named before begins empty. Grants never let the current slice and the size_i - 1 before it hold more than limit_i. So no interval of (size_i - 1) * slice_i is granted more, unless the clock is set, the limit changes, the ring is lost or permits are given back: to cover a time t, ask for t / slice_i + 1 slices, rounded up. What is reported is charged first, whatever the windows hold; a denied call writes nothing else. An error charges nothing. Nothing is booked ahead. A ring named twice is charged once, by the smaller limit. Key names are not checked.",
+		About:   "The time-slice ring: permits counted by slice of time, in 1 to 8 windows, all granted or none. Each window is a ring of its own, in a key of its own: a call counts only in the windows that it names, and one not named before begins empty. Grants never let the current slice and the size_i - 1 before it hold more than limit_i. So no interval of (size_i - 1) * slice_i is granted more, unless the clock is set, the limit changes, the ring is lost or permits are given back: to cover a time t, ask for t / slice_i + 1 slices, rounded up. What is reported is charged first, whatever the windows hold; a denied call writes nothing else. An error charges nothing, where rights are the same for all rings. Nothing is booked ahead. A ring named twice is charged once, by the smaller limit. Key names are not checked.",
 		Keys: []Key{
 			{Name: "ring_i", Pattern: "<prefix>:<limiter>:{<subject>}:sr1:<slice>x<size>", Repeated: true},
 		},
@@ -697,7 +696,7 @@ func SliceRingV1() Script {
 		},
 		Commands:   []string{"GETRANGE", "PEXPIREAT", "SETRANGE", "TIME"},
 		State:      "sr/1",
-		Layout:     "Big-endian: the time of the last charge in 7 bytes, the total charged in 6, the total before the window's oldest slice then in 6; size cells of 6. Slice s begins at s * slice; cell s % size has the total before it. Totals wrap at 2^48. A clock behind the last charge stands still there; while it is more than the window and 60 s behind, the ring counts as empty, and waits may be too short. An empty string is no ring. Expires when the last charge has left",
+		Layout:     "Big-endian: the time of the last charge in 7 bytes, the total charged in 6, the total before the window's oldest slice then in 6; size cells of 6. Slice s begins at s * slice; cell s % size has the total before it. Totals wrap at 2^48. A clock behind the last charge stands still there; while it is more than the window and 60 s behind, the ring counts as empty, and waits may be too short. An empty string is no ring. Expires when the last charge has left; a new ring for which Redis refuses PEXPIREAT holds nothing, and stays until it is charged",
 		Complexity: "O(W S)",
 		Cost:       "TIME; GETRANGE and SETRANGE for each of W windows. A new slice adds GETRANGE, PEXPIREAT and a cell for each slice since, a new ring S; a full window GETRANGE of S",
 		Redis:      "5.0",
@@ -709,8 +708,9 @@ var tokenBucketSetV1Source string
 
 // TokenBucketSetV1 returns token_bucket_set v1. Sets the rate, interval and scope of a
 // token_bucket for every caller at once, to stay until they are set again. Permits in use stay
-// in use, and count against the new rate from the next call on; under another scope another
-// list counts. Also repairs a config that cannot be read.
+// in use, at least for the interval they were granted under, and count against the new rate
+// from the next call on; under another scope another list counts. Also repairs a config that
+// cannot be read.
 func TokenBucketSetV1() Script {
 	return Script{
 		Name:    "token_bucket_set",
@@ -718,7 +718,7 @@ func TokenBucketSetV1() Script {
 		File:    "token_bucket_set_v1.lua",
 		SHA1:    TokenBucketSetV1SHA1,
 		Source:  tokenBucketSetV1Source,
-		About:   "Sets the rate, interval and scope of a token_bucket for every caller at once, to stay until they are set again. Permits in use stay in use, and count against the new rate from the next call on; under another scope another list counts. Also repairs a config that cannot be read.",
+		About:   "Sets the rate, interval and scope of a token_bucket for every caller at once, to stay until they are set again. Permits in use stay in use, at least for the interval they were granted under, and count against the new rate from the next call on; under another scope another list counts. Also repairs a config that cannot be read.",
 		Keys: []Key{
 			{Name: "config", Pattern: "<prefix>:<limiter>:{<subject>}:tb1"},
 		},
@@ -751,8 +751,9 @@ var tokenBucketV1Source string
 // TokenBucketV1 returns token_bucket v1. A log of permits, each of which comes back one
 // interval after it was taken. It follows Redisson's RRateLimiter; the continuously refilled
 // token bucket is gcra. Any half-open interval of length interval holds at most rate granted
-// permits. The rate lives in Redis, so an operator changes it for every caller at once with
-// token_bucket_set. First come, first served. A denied call writes nothing.
+// permits, unless interval was made longer. The rate lives in Redis, so an operator changes it
+// for every caller at once with token_bucket_set. First come, first served. A denied call
+// writes nothing.
 func TokenBucketV1() Script {
 	return Script{
 		Name:    "token_bucket",
@@ -760,7 +761,7 @@ func TokenBucketV1() Script {
 		File:    "token_bucket_v1.lua",
 		SHA1:    TokenBucketV1SHA1,
 		Source:  tokenBucketV1Source,
-		About:   "A log of permits, each of which comes back one interval after it was taken. It follows Redisson's RRateLimiter; the continuously refilled token bucket is gcra. Any half-open interval of length interval holds at most rate granted permits. The rate lives in Redis, so an operator changes it for every caller at once with token_bucket_set. First come, first served. A denied call writes nothing.",
+		About:   "A log of permits, each of which comes back one interval after it was taken. It follows Redisson's RRateLimiter; the continuously refilled token bucket is gcra. Any half-open interval of length interval holds at most rate granted permits, unless interval was made longer. The rate lives in Redis, so an operator changes it for every caller at once with token_bucket_set. First come, first served. A denied call writes nothing.",
 		Keys: []Key{
 			{Name: "config", Pattern: "<prefix>:<limiter>:{<subject>}:tb1"},
 			{Name: "all", Pattern: "<prefix>:<limiter>:{<subject>}:tb1:all"},
@@ -789,7 +790,7 @@ func TokenBucketV1() Script {
 		},
 		Commands:   []string{"EXISTS", "HMGET", "HSET", "LINDEX", "LTRIM", "PEXPIREAT", "PTTL", "RPUSH", "TIME", "UNLINK"},
 		State:      "tb/1",
-		Layout:     "config: a hash of rate, interval and scope, set by the first grant where there is none. all, by_client: a list with an entry a grant, oldest first, struct.pack(\">I8I8I4\", the time it was granted for, permits granted before it, its permits). In use are, of the newest entry, before + permits, less before of the oldest live one. Void if the newest is more than an interval and 120 s ahead of the clock (the longer of the call's interval and its own). The lists expire when the last permit has come back, the config up to 0.1 s later, one set by token_bucket_set never",
+		Layout:     "config: a hash of rate, interval and scope, set by the first grant where there is none. all, by_client: a list with an entry a grant, oldest first, struct.pack(\">I8I8I4\", the time it was granted for, permits granted before it, its permits). In use are, of the newest entry, before + permits, less before of the oldest live one. Void if the newest is more than an interval and about 120 s ahead of the clock (the longer of the call's interval and its own): a clock that is set may let one rate more through. The lists expire when their last permit has come back, the config no sooner, one set by token_bucket_set never",
 		Complexity: "O(log N)",
 		Cost:       "TIME, HMGET, log N LINDEX, each of which walks the nodes of the list (8 KB each): 0.14 ms with 10^6 entries, nearly all of them expired. A grant removes up to 10000 expired entries, or unlinks the list if all have expired",
 		Redis:      "5.0",
@@ -804,7 +805,7 @@ var zsetLogReturnV1Source string
 // highest numbers first. The limit holds for the permits that are not given back. Giving back
 // all permits of an id may be sent again after a lost reply; giving back some may not. An id of
 // which some were given back cannot ask zset_log for as many as before. Later bookings stay
-// where they are: only giving back the last one opens the limiter sooner.
+// where they are.
 func ZSetLogReturnV1() Script {
 	return Script{
 		Name:    "zset_log_return",
@@ -812,7 +813,7 @@ func ZSetLogReturnV1() Script {
 		File:    "zset_log_return_v1.lua",
 		SHA1:    ZSetLogReturnV1SHA1,
 		Source:  zsetLogReturnV1Source,
-		About:   "Gives back permits of a zset_log by the id that they were granted to, if they were certainly not used: it removes members of the id, the highest numbers first. The limit holds for the permits that are not given back. Giving back all permits of an id may be sent again after a lost reply; giving back some may not. An id of which some were given back cannot ask zset_log for as many as before. Later bookings stay where they are: only giving back the last one opens the limiter sooner.",
+		About:   "Gives back permits of a zset_log by the id that they were granted to, if they were certainly not used: it removes members of the id, the highest numbers first. The limit holds for the permits that are not given back. Giving back all permits of an id may be sent again after a lost reply; giving back some may not. An id of which some were given back cannot ask zset_log for as many as before. Later bookings stay where they are.",
 		Keys: []Key{
 			{Name: "log", Pattern: "<prefix>:<limiter>:{<subject>}:zl1"},
 		},
@@ -847,9 +848,9 @@ var zsetLogV1Source string
 // ids yourself: an end user who chooses them is not limited. First come, first served: nobody
 // gets a permit before those who have booked ahead. A denied call writes nothing. Callers
 // without ids use list_log; ZRANGE shows what is stored. limit and window may change from call
-// to call. A grant under a shorter window forgets what is older than that, so callers that
-// alternate between two windows on one key get the longer limit again and again: use two
-// limiters, or slice_ring.
+// to call. A grant forgets what is older than its window, also if Redis then refuses a command,
+// so callers that alternate between two windows on one key get the longer limit again and
+// again: use two limiters, or slice_ring.
 func ZSetLogV1() Script {
 	return Script{
 		Name:    "zset_log",
@@ -857,7 +858,7 @@ func ZSetLogV1() Script {
 		File:    "zset_log_v1.lua",
 		SHA1:    ZSetLogV1SHA1,
 		Source:  zsetLogV1Source,
-		About:   "The sliding-window log in a ZSET: any half-open interval of length window holds at most limit granted permits, to the microsecond. Every request has an id, so a retry after a lost reply is not charged again, and zset_log_return gives its permits back. An id is known until its permits leave the window; after that it is charged again. Make ids yourself: an end user who chooses them is not limited. First come, first served: nobody gets a permit before those who have booked ahead. A denied call writes nothing. Callers without ids use list_log; ZRANGE shows what is stored. limit and window may change from call to call. A grant under a shorter window forgets what is older than that, so callers that alternate between two windows on one key get the longer limit again and again: use two limiters, or slice_ring.",
+		About:   "The sliding-window log in a ZSET: any half-open interval of length window holds at most limit granted permits, to the microsecond. Every request has an id, so a retry after a lost reply is not charged again, and zset_log_return gives its permits back. An id is known until its permits leave the window; after that it is charged again. Make ids yourself: an end user who chooses them is not limited. First come, first served: nobody gets a permit before those who have booked ahead. A denied call writes nothing. Callers without ids use list_log; ZRANGE shows what is stored. limit and window may change from call to call. A grant forgets what is older than its window, also if Redis then refuses a command, so callers that alternate between two windows on one key get the longer limit again and again: use two limiters, or slice_ring.",
 		Keys: []Key{
 			{Name: "log", Pattern: "<prefix>:<limiter>:{<subject>}:zl1"},
 		},
@@ -882,7 +883,7 @@ func ZSetLogV1() Script {
 		},
 		Commands:   []string{"PEXPIREAT", "PTTL", "TIME", "UNLINK", "ZADD", "ZCARD", "ZCOUNT", "ZRANGE", "ZREM", "ZREMRANGEBYRANK", "ZSCORE"},
 		State:      "zl/1",
-		Layout:     "one member a permit, its score the time it was granted for: <id>, then <id>||2, <id>||3, ... Give permits back with zset_log_return: after ZREM the expiry stays, and a wrong clock is noticed later. Void if the newest is more than a window and 120 s ahead of the clock (the longer of the call's window and its own). Expires when the newest has left the window; set lazyfree-lazy-expire from 10000 members on",
+		Layout:     "one member a permit, its score the time it was granted for: <id>, then <id>||2, <id>||3, ... Give permits back with zset_log_return: after ZREM the expiry stays, and a wrong clock is noticed later. Void if the newest is more than a window and about 120 s ahead of the clock (the longer of the call's window and its own): a clock that is set may let one limit more through. Expires when the newest has left the window; set lazyfree-lazy-expire from 10000 members on",
 		Complexity: "O(log N)",
 		Cost:       "TIME, ZCARD, ZSCORE, ZCOUNT; a grant removes up to permits + 100 expired members",
 		Redis:      "5.0",
@@ -893,7 +894,7 @@ func ZSetLogV1() Script {
 // of them.
 func Libraries() []Library {
 	return []Library{
-		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "468395833872c1dbad12a0789266405d4f9df39d", Source: sluiceV1Source},
+		{Name: "sluice_v1", File: "functions/sluice_v1.lua", SHA1: "8de9ad3670a3195992bc3fb19869e680857d7ec1", Source: sluiceV1Source},
 	}
 }
 

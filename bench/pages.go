@@ -36,14 +36,9 @@ var (
 
 // fill is a template's text with the results.
 func (r *Results) fill(text string) (string, error) {
-	t, err := template.New("").Funcs(template.FuncMap{
-		"duration": duration, "count": count, "join": strings.Join,
-	}).Parse(text)
-	if err != nil {
-		return "", err
-	}
+	functions := template.FuncMap{"duration": duration, "count": count, "join": strings.Join}
 	var b strings.Builder
-	err = t.Execute(&b, r)
+	err := template.Must(template.New("").Funcs(functions).Parse(text)).Execute(&b, r)
 	return b.String(), err
 }
 
@@ -83,8 +78,7 @@ func (r *Results) writePages() error {
 }
 
 // rows are those of some sections, as far as they were measured.
-func (r *Results) rows(sections ...string) []*Row {
-	var list []*Row
+func (r *Results) rows(sections ...string) (list []*Row) {
 	for _, name := range sections {
 		if s := r.Sections[name]; s != nil {
 			list = append(list, s.Rows...)
@@ -93,11 +87,10 @@ func (r *Results) rows(sections ...string) []*Row {
 	return list
 }
 
-// Changed are our scripts whose bytes have changed since they were measured.
-func (r *Results) Changed() []string {
-	var list []string
+// Changed are our scripts whose code has changed since they were measured.
+func (r *Results) Changed() (list []string) {
 	for _, script := range sluice.All() {
-		if sha1, measured := r.Scripts[script.Name]; measured && sha1 != script.SHA1 {
+		if sha1, measured := r.Scripts[script.Name]; measured && sha1 != codeSHA1(script) {
 			list = append(list, script.Name)
 		}
 	}
@@ -111,8 +104,7 @@ type Group []*Row
 func (g Group) Name() string { return g[0].Name }
 
 // Groups are the rows by name.
-func (s *Section) Groups() []Group {
-	var list []Group
+func (s *Section) Groups() (list []Group) {
 	for _, row := range s.Rows {
 		i := slices.IndexFunc(list, func(g Group) bool { return g.Name() == row.Name })
 		if i < 0 {
@@ -140,8 +132,7 @@ func (g Group) At(outcome string, sizes ...int64) string {
 }
 
 // Worst are the slowest calls of each script, at the largest size that was measured for it.
-func (r *Results) Worst() []*Row {
-	var list []*Row
+func (r *Results) Worst() (list []*Row) {
 	for _, row := range r.rows("worst", "rings") {
 		i := slices.IndexFunc(list, func(l *Row) bool { return l.Name == row.Name })
 		switch {

@@ -17,7 +17,7 @@ import (
 
 // Results are what bench/results.json holds, and what the pages are made from.
 type Results struct {
-	Scripts  map[string]string   `json:"scripts"` // SHA1 by name, in the whole run
+	Scripts  map[string]string   `json:"scripts"` // SHA1 of their code by name, in the whole run
 	Sections map[string]*Section `json:"sections"`
 }
 
@@ -64,9 +64,15 @@ func (r *Row) against(base *Row, figure, ratio string) {
 func newResults() *Results {
 	r := &Results{map[string]string{floor().name: floor().sha1}, map[string]*Section{}}
 	for _, script := range sluice.All() {
-		r.Scripts[script.Name] = script.SHA1
+		r.Scripts[script.Name] = codeSHA1(script)
 	}
 	return r
+}
+
+// codeSHA1 is the SHA1 of what stands behind a script's header.
+func codeSHA1(script sluice.Script) string {
+	_, code, _ := strings.Cut(script.Source, "\n\n")
+	return sha1Hex(code)
 }
 
 // add adds a section with its figures.

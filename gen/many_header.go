@@ -37,11 +37,11 @@ func (r *repetition) Prose() string {
 	}
 	text := r.ID() + " for " + scope + ". " + keys + " Only granted above 0 is a grant. One that cannot be decided has " +
 		"granted -1 (BADSTATE) or -2 (WRONGTYPE), and 0 in its other fields; the others are decided. If Redis refuses a " +
-		"command, for example by an ACL, the call ends with that error, and those before it keep their grants: too much " +
-		"is counted, never too little. In a cluster all keys must lie in one slot: different subjects mostly do not."
+		"command, for example by an ACL, the call ends with that error, and those before it keep their grants. In a " +
+		"cluster all keys must lie in one slot: different subjects mostly do not."
 	if r.Counted != "" {
 		text += fmt.Sprintf(" Granted -3: not decided and not charged, because the keys before it have read %s entries. "+
-			"Expect it in calls for more than 15 keys. Ask for these keys again.", r.Calls)
+			"Ask for these keys again.", r.Calls)
 	}
 	return wrapTo(maxColumns-2, "--", text) + "\n"
 }

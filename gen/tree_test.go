@@ -222,7 +222,7 @@ var treeCases = []treeCase{
 			"want one key, and now as the last field that is not repeated"},
 	{"a script for many keys that cannot be made", edited(oneScript, "local granted = permits\n",
 		"local granted = permits\nseen.last = granted\n"),
-		`scripts/one_many_v1.lua:62:3: seen is written for one key and kept for the next, ` +
+		`scripts/one_many_v1.lua:61:3: seen is written for one key and kept for the next, ` +
 			`want it local behind the line -- MANY`},
 	{"a script for many keys that is made from none", edited(oneScript, "-- MANY", "-- Many"),
 		"scripts/one_many_v1.lua:1:1: no script is marked -- MANY: one_many_v1 .., want one, or this file removed"},

@@ -94,11 +94,10 @@ func (r *Reservation) Wait(ctx context.Context) error {
 	return wire.Sleep(ctx, r.Delay())
 }
 
-// Cancel gives the permits back. Use it if they will not be needed after all. Later bookings keep their times: only
-// cancelling the last booking opens the limiter sooner. Once the permits are due, Cancel does nothing, as in
-// golang.org/x/time/rate, because they may have been used. It returns nil if there is nothing to give back, and if it
-// was called before. GCRA and TokenBucket cannot give back: the error is errors.ErrUnsupported; take ListLog or
-// ZSetLog.
+// Cancel gives the permits back. Use it if they will not be needed after all. Later bookings keep their times. Once the
+// permits are due, Cancel does nothing, as in golang.org/x/time/rate, because they may have been used. It returns nil
+// if there is nothing to give back, and if it was called before. GCRA and TokenBucket cannot give back: the error is
+// errors.ErrUnsupported; take ListLog or ZSetLog.
 //
 // After an *OutcomeUnknownError the permits of a ListLog are given back or stay charged, and another Cancel does
 // nothing; with ZSetLog it tries again. Cost: one round trip.

@@ -4,9 +4,9 @@
 -- that, is charged to the current slices of all windows named, whatever their limits: to budget and slice_ring, one
 -- above its limit is full. What it cost less is given back as slice_ring_return does, from the slice of the id's time,
 -- in the windows named whose slice and size, under whatever key, were charged for the id; of the others, only the
--- headers are read. Permits of others go back if the ring was deleted and filled again in that slice, or if
--- slice_ring_return gave the estimate back before. Where Redis refuses a command, the id keeps its estimate; its ttl
--- may have begun anew.
+-- headers are read. Permits of others go back if the ring was deleted and filled again in that slice, if
+-- slice_ring_return gave the estimate back before, or if it was charged while the clock was behind. Where Redis
+-- refuses a command, the id keeps its estimate; its ttl may be the one of this call.
 --
 -- GROUP[i]    window       1..8
 -- KEYS[i]     ring_i       <prefix>:<limiter>:{<subject>}:sr1:<slice>x<size>
@@ -22,7 +22,7 @@
 --
 -- REPLY[1]    settled      int   0..1                    1: this call settled it; 0: settled before, or not known
 -- REPLY[2]    permits      int   0..1000000000           what the id counts for: the estimate less the most that one
---                                                        window gave back, or the cost if above; not known: 0
+--                                                        window gave back, or the cost if above; left alone: 0
 -- REPLY[3]    now          time  0..                     the server's clock at the decision
 --
 -- ERROR       BADARG       an argument is wrong, or their number

@@ -3,8 +3,8 @@
 -- gcra_v1 for up to 64 keys of one limiter in one call. REPLY goes on with EACH for each key in turn. Each key is
 -- decided as by gcra_v1, and twice if it is named twice. Only granted above 0 is a grant. One that cannot be decided
 -- has granted -1 (BADSTATE) or -2 (WRONGTYPE), and 0 in its other fields; the others are decided. If Redis refuses a
--- command, for example by an ACL, the call ends with that error, and those before it keep their grants: too much is
--- counted, never too little. In a cluster all keys must lie in one slot: different subjects mostly do not.
+-- command, for example by an ACL, the call ends with that error, and those before it keep their grants. In a cluster
+-- all keys must lie in one slot: different subjects mostly do not.
 --
 -- GROUP[k]    subject      1..64
 -- KEYS[k]     bucket       <prefix>:<limiter>:{<subject>}:gcra1

@@ -4,9 +4,9 @@
 -- Permits come back one by one, each window / limit after the last; up to burst may be taken at once.
 -- Any interval of length d holds at most burst + d * limit / window granted permits, to within a
 -- microsecond. The emission interval window / limit is an exact fraction and never rounded, so the rate
--- does not drift. First come, first served: nobody gets a permit before those who have booked ahead.
--- limit, window and burst may change from call to call: the time until the bucket is full stays,
--- rounded up to a microsecond. A denied call writes nothing.
+-- does not drift. First come, first served: nobody gets a permit before those who have booked ahead,
+-- except by a larger burst * window / limit. limit, window and burst may change from call to call: the
+-- time until the bucket is full stays, rounded up to a microsecond. A denied call writes nothing.
 --
 -- KEYS[1]     bucket       <prefix>:<limiter>:{<subject>}:gcra1
 --
@@ -27,13 +27,13 @@
 -- ERROR       BADSTATE     bucket holds a string that is not in the layout gcra/1
 --
 -- STATE       gcra/1       26 bytes, struct.pack(">I7I3I3I7I6", tat, numerator, limit, written, widest).
---                          tat + numerator / limit is the theoretical arrival time: when the bucket is
---                          full again. written is the clock at the last grant. A grant has drained when the
---                          arrival time that it set has passed; widest is the widest window of the grants
---                          that have not. If narrower grants followed the widest, 39 bytes, with "I6I7"
---                          more: next_widest and drained, the time from which it takes widest's place.
---                          Void if the clock is more than widest and 60 s before written. Expires when tat
---                          has passed
+--                          tat + numerator / limit is the theoretical arrival time: when the bucket is full
+--                          again. written is the clock at the last grant. A grant has drained when the
+--                          arrival time that it set has passed; widest is at least the widest window of the
+--                          grants that have not. If narrower grants followed the widest, 39 bytes, with
+--                          "I6I7" more: next_widest and drained, the time from which it takes widest's
+--                          place. Void if the clock is more than widest and 60 s before written: a clock
+--                          that is set may let one burst more through. Expires when tat has passed
 -- COMPLEXITY  O(1)         TIME, one GET, at most one SET
 -- REDIS       5.0
 

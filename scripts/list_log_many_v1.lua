@@ -4,9 +4,8 @@
 -- decided as by list_log_v1, and twice if it is named twice. K is the number of keys. Only granted above 0 is a
 -- grant. One that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and 0 in its other fields; the
 -- others are decided. If Redis refuses a command, for example by an ACL, the call ends with that error, and those
--- before it keep their grants: too much is counted, never too little. In a cluster all keys must lie in one slot:
--- different subjects mostly do not. Granted -3: not decided and not charged, because the keys before it have read 256
--- entries. Expect it in calls for more than 15 keys. Ask for these keys again.
+-- before it keep their grants. In a cluster all keys must lie in one slot: different subjects mostly do not. Granted
+-- -3: not decided and not charged, because the keys before it have read 256 entries. Ask for these keys again.
 --
 -- GROUP[k]    subject      1..64
 -- KEYS[k]     log          <prefix>:<limiter>:{<subject>}:ll1

@@ -1,10 +1,9 @@
 -- list_log_return v1
 --
--- Gives back permits of a list_log that were granted and certainly not used: it removes entries
--- of the time they were granted for. The limit holds for the permits that are not given back.
--- Entries of the same time are alike: whoever gives back more than they were granted takes
--- permits of others. After a lost reply, do not send it again. Later bookings stay where they
--- are: only giving back the last one opens the limiter sooner.
+-- Gives back permits of a list_log that were granted and certainly not used: it removes entries of
+-- the time they were granted for. The limit holds for the permits that are not given back. Entries
+-- of the same time are alike: whoever gives back more than they were granted takes permits of
+-- others. After a lost reply, do not send it again. Later bookings stay where they are.
 --
 -- KEYS[1]     log          <prefix>:<limiter>:{<subject>}:ll1
 --

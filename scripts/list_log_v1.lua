@@ -3,9 +3,9 @@
 -- The sliding-window log in a LIST of integers: any half-open interval of length window holds at most
 -- limit granted permits, to the microsecond. The default for exact limits: about 10 bytes a permit.
 -- First come, first served: nobody gets a permit before those who have booked ahead. A denied call
--- writes nothing. limit and window may change from call to call. A grant under a shorter window forgets
--- what is older than that, so callers that alternate between two windows on one key get the longer
--- limit again and again: use two limiters, or slice_ring.
+-- writes nothing. limit and window may change from call to call. A grant forgets what is older than its
+-- window, also if Redis then refuses a command, so callers that alternate between two windows on one
+-- key get the longer limit again and again: use two limiters, or slice_ring.
 --
 -- KEYS[1]     log          <prefix>:<limiter>:{<subject>}:ll1
 --
@@ -25,10 +25,11 @@
 -- ERROR       BADSTATE     log holds an entry that is not a time in microseconds
 --
 -- STATE       ll/1         one entry a permit, the time it was granted for, oldest first. Void if the
---                          newest is more than a window and 120 s ahead of the clock (the longer of the
---                          call's window and its own). Expires when the newest has left the window. With
---                          bookings it may hold limit * (1 + max_wait / window) entries: set
---                          lazyfree-lazy-expire where that is several million
+--                          newest is more than a window and about 120 s ahead of the clock (the longer of
+--                          the call's window and its own): a clock that is set may let one limit more
+--                          through. Expires when the newest has left the window. With bookings it may hold
+--                          limit * (1 + max_wait / window, rounded up) entries: set lazyfree-lazy-expire
+--                          where that is several million
 -- COMPLEXITY  O(log N)     TIME, log N LINDEX, each of which walks the nodes of the list (8 KB each): 0.13
 --                          ms with 10^6 entries, nearly all of them expired. A grant removes up to permits
 --                          + 100 expired entries, or unlinks the list if all have expired

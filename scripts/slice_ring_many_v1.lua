@@ -4,8 +4,8 @@
 -- first subject, then of the next. REPLY goes on with EACH for each subject in turn. Each is decided as by
 -- slice_ring_v1, and twice if it is named twice. Only granted above 0 is a grant. One that cannot be decided has
 -- granted -1 (BADSTATE) or -2 (WRONGTYPE), and 0 in its other fields; the others are decided. If Redis refuses a
--- command, for example by an ACL, the call ends with that error, and those before it keep their grants: too much is
--- counted, never too little. In a cluster all keys must lie in one slot: different subjects mostly do not.
+-- command, for example by an ACL, the call ends with that error, and those before it keep their grants. In a cluster
+-- all keys must lie in one slot: different subjects mostly do not.
 --
 -- GROUP[k]    subject      1..16
 -- GROUP[i]    window       1..8

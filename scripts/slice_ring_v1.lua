@@ -1,12 +1,13 @@
 -- slice_ring v1
 --
--- The time-slice ring: permits counted by slice of time, in 1 to 8 windows, all granted or none. Each window is a
--- ring of its own, in a key of its own: a call counts only in the windows that it names, and one not named before
--- begins empty. Grants never let the current slice and the size_i - 1 before it hold more than limit_i. So no interval
--- of (size_i - 1) * slice_i is granted more, unless the clock is set, the limit changes, the ring is lost or permits
--- are given back: to cover a time t, ask for t / slice_i + 1 slices, rounded up. What is reported is charged first,
--- whatever the windows hold; a denied call writes nothing else. An error charges nothing. Nothing is booked ahead. A
--- ring named twice is charged once, by the smaller limit. Key names are not checked.
+-- The time-slice ring: permits counted by slice of time, in 1 to 8 windows, all granted or none. Each window is a ring
+-- of its own, in a key of its own: a call counts only in the windows that it names, and one not named before begins
+-- empty. Grants never let the current slice and the size_i - 1 before it hold more than limit_i. So no interval of
+-- (size_i - 1) * slice_i is granted more, unless the clock is set, the limit changes, the ring is lost or permits are
+-- given back: to cover a time t, ask for t / slice_i + 1 slices, rounded up. What is reported is charged first,
+-- whatever the windows hold; a denied call writes nothing else. An error charges nothing, where rights are the same
+-- for all rings. Nothing is booked ahead. A ring named twice is charged once, by the smaller limit. Key names are not
+-- checked.
 --
 -- GROUP[i]    window       1..8
 -- KEYS[i]     ring_i       <prefix>:<limiter>:{<subject>}:sr1:<slice>x<size>
@@ -32,7 +33,8 @@
 --                          the window's oldest slice then in 6; size cells of 6. Slice s begins at s * slice; cell s %
 --                          size has the total before it. Totals wrap at 2^48. A clock behind the last charge stands
 --                          still there; while it is more than the window and 60 s behind, the ring counts as empty, and
---                          waits may be too short. An empty string is no ring. Expires when the last charge has left
+--                          waits may be too short. An empty string is no ring. Expires when the last charge has left;
+--                          a new ring for which Redis refuses PEXPIREAT holds nothing, and stays until it is charged
 -- COMPLEXITY  O(W S)       TIME; GETRANGE and SETRANGE for each of W windows. A new slice adds GETRANGE, PEXPIREAT and
 --                          a cell for each slice since, a new ring S; a full window GETRANGE of S
 -- REDIS       5.0

@@ -1,8 +1,9 @@
 -- token_bucket_set v1
 --
--- Sets the rate, interval and scope of a token_bucket for every caller at once, to stay until
--- they are set again. Permits in use stay in use, and count against the new rate from the next
--- call on; under another scope another list counts. Also repairs a config that cannot be read.
+-- Sets the rate, interval and scope of a token_bucket for every caller at once, to stay until they
+-- are set again. Permits in use stay in use, at least for the interval they were granted under, and
+-- count against the new rate from the next call on; under another scope another list counts. Also
+-- repairs a config that cannot be read.
 --
 -- KEYS[1]     config       <prefix>:<limiter>:{<subject>}:tb1
 --

@@ -1,10 +1,10 @@
 -- token_bucket v1
 --
--- A log of permits, each of which comes back one interval after it was taken. It follows
--- Redisson's RRateLimiter; the continuously refilled token bucket is gcra. Any half-open interval
--- of length interval holds at most rate granted permits. The rate lives in Redis, so an operator
--- changes it for every caller at once with token_bucket_set. First come, first served. A
--- denied call writes nothing.
+-- A log of permits, each of which comes back one interval after it was taken. It follows Redisson's
+-- RRateLimiter; the continuously refilled token bucket is gcra. Any half-open interval of length
+-- interval holds at most rate granted permits, unless interval was made longer. The rate lives in
+-- Redis, so an operator changes it for every caller at once with token_bucket_set. First come,
+-- first served. A denied call writes nothing.
 --
 -- KEYS[1]     config       <prefix>:<limiter>:{<subject>}:tb1
 -- KEYS[2]     all          <prefix>:<limiter>:{<subject>}:tb1:all
@@ -33,10 +33,10 @@
 --                          is none. all, by_client: a list with an entry a grant, oldest first,
 --                          struct.pack(">I8I8I4", the time it was granted for, permits granted before it,
 --                          its permits). In use are, of the newest entry, before + permits, less before of
---                          the oldest live one. Void if the newest is more than an interval and 120 s ahead
---                          of the clock (the longer of the call's interval and its own). The lists expire
---                          when the last permit has come back, the config up to 0.1 s later, one set by
---                          token_bucket_set never
+--                          the oldest live one. Void if the newest is more than an interval and about 120 s
+--                          ahead of the clock (the longer of the call's interval and its own): a clock that
+--                          is set may let one rate more through. The lists expire when their last permit
+--                          has come back, the config no sooner, one set by token_bucket_set never
 -- COMPLEXITY  O(log N)     TIME, HMGET, log N LINDEX, each of which walks the nodes of the list (8 KB
 --                          each): 0.14 ms with 10^6 entries, nearly all of them expired. A grant removes up
 --                          to 10000 expired entries, or unlinks the list if all have expired

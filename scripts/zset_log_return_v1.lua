@@ -1,11 +1,10 @@
 -- zset_log_return v1
 --
--- Gives back permits of a zset_log by the id that they were granted to, if they were certainly
--- not used: it removes members of the id, the highest numbers first. The limit holds for the
--- permits that are not given back. Giving back all permits of an id may be sent again after a lost
--- reply; giving back some may not. An id of which some were given back cannot ask zset_log for as
--- many as before. Later bookings stay where they are: only giving back the last one opens the
--- limiter sooner.
+-- Gives back permits of a zset_log by the id that they were granted to, if they were certainly not
+-- used: it removes members of the id, the highest numbers first. The limit holds for the permits
+-- that are not given back. Giving back all permits of an id may be sent again after a lost reply;
+-- giving back some may not. An id of which some were given back cannot ask zset_log for as many as
+-- before. Later bookings stay where they are.
 --
 -- KEYS[1]     log          <prefix>:<limiter>:{<subject>}:zl1
 --

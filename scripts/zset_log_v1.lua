@@ -5,9 +5,9 @@
 -- gives its permits back. An id is known until its permits leave the window; after that it is charged again. Make
 -- ids yourself: an end user who chooses them is not limited. First come, first served: nobody gets a permit before
 -- those who have booked ahead. A denied call writes nothing. Callers without ids use list_log; ZRANGE shows what is
--- stored. limit and window may change from call to call. A grant under a shorter window forgets what is older than
--- that, so callers that alternate between two windows on one key get the longer limit again and again: use two
--- limiters, or slice_ring.
+-- stored. limit and window may change from call to call. A grant forgets what is older than its window, also if
+-- Redis then refuses a command, so callers that alternate between two windows on one key get the longer limit again
+-- and again: use two limiters, or slice_ring.
 --
 -- KEYS[1]     log          <prefix>:<limiter>:{<subject>}:zl1
 --
@@ -30,9 +30,9 @@
 -- STATE       zl/1         one member a permit, its score the time it was granted for: <id>, then <id>||2,
 --                          <id>||3, ... Give permits back with zset_log_return: after ZREM the expiry
 --                          stays, and a wrong clock is noticed later. Void if the newest is more than a
---                          window and 120 s ahead of the clock (the longer of the call's window and its
---                          own). Expires when the newest has left the window; set lazyfree-lazy-expire from
---                          10000 members on
+--                          window and about 120 s ahead of the clock (the longer of the call's window and
+--                          its own): a clock that is set may let one limit more through. Expires when the
+--                          newest has left the window; set lazyfree-lazy-expire from 10000 members on
 -- COMPLEXITY  O(log N)     TIME, ZCARD, ZSCORE, ZCOUNT; a grant removes up to permits + 100 expired members
 -- REDIS       5.0
 

@@ -36,6 +36,13 @@ var budgetSettleV1 = table{
 			{"1s", "slice_ring 0 0 1s 5 100", "0 70 0 4s 30"},
 			{"", "!GET $2", "settled:@0s:30"},
 		}},
+		{"charged while the clock was behind: permits of others of that time go back", []line{
+			{"8s", "slice_ring 4 0 1s 10 100", "4 96 0 10s 4"},
+			{"10s", "slice_ring 5 0 1s 10 100", "5 91 0 10s 9"},
+			{"8s", "budget 1h 3 1s 10 100", "3 88 0 12s 12"},
+			{"8s", "1h 0 0 1s 10", "1 0"},
+			{"18s", "slice_ring 0 0 1s 10 100", "0 92 0 2s 8"},
+		}},
 		{"an id that is not known is left alone", []line{
 			{"0s", "1h 30 0 1s 5", "0 0"},
 			{"", "!EXISTS $1/1sx5 $2", "0"},

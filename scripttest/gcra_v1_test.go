@@ -49,6 +49,11 @@ var gcraV1 = table{
 			{"1s", "1 1s 1 1 0", "0 0 2s 2s"},
 			{"3s", "1 1s 1 1 0", "1 0 0 1s"},
 		}},
+		{"a larger burst comes before those who have booked", []line{
+			{"0s", "1 10s 1 1 60s", "1 0 0 10s"},
+			{"0s", "1 10s 1 1 60s", "1 0 10s 20s"},
+			{"0s", "1 10s 3 1 0", "1 0 0 30s"},
+		}},
 		{"a changed limit keeps the stored time, rounded up to a microsecond", []line{
 			{"0s", "7 1s 2 1 0", "1 1 0 142858us"},
 			{"", "!GET $1", "bucket:@142857us:1:7:@0s:1s"},

@@ -16,9 +16,9 @@ local function budget_settle_v1(KEYS, ARGV)
 -- that, is charged to the current slices of all windows named, whatever their limits: to budget and slice_ring, one
 -- above its limit is full. What it cost less is given back as slice_ring_return does, from the slice of the id's time,
 -- in the windows named whose slice and size, under whatever key, were charged for the id; of the others, only the
--- headers are read. Permits of others go back if the ring was deleted and filled again in that slice, or if
--- slice_ring_return gave the estimate back before. Where Redis refuses a command, the id keeps its estimate; its ttl
--- may have begun anew.
+-- headers are read. Permits of others go back if the ring was deleted and filled again in that slice, if
+-- slice_ring_return gave the estimate back before, or if it was charged while the clock was behind. Where Redis
+-- refuses a command, the id keeps its estimate; its ttl may be the one of this call.
 --
 -- GROUP[i]    window       1..8
 -- KEYS[i]     ring_i       <prefix>:<limiter>:{<subject>}:sr1:<slice>x<size>
@@ -34,7 +34,7 @@ local function budget_settle_v1(KEYS, ARGV)
 --
 -- REPLY[1]    settled      int   0..1                    1: this call settled it; 0: settled before, or not known
 -- REPLY[2]    permits      int   0..1000000000           what the id counts for: the estimate less the most that one
---                                                        window gave back, or the cost if above; not known: 0
+--                                                        window gave back, or the cost if above; left alone: 0
 -- REPLY[3]    now          time  0..                     the server's clock at the decision
 --
 -- ERROR       BADARG       an argument is wrong, or their number
@@ -723,8 +723,8 @@ local function gcra_many_v1(KEYS, ARGV)
 -- gcra_v1 for up to 64 keys of one limiter in one call. REPLY goes on with EACH for each key in turn. Each key is
 -- decided as by gcra_v1, and twice if it is named twice. Only granted above 0 is a grant. One that cannot be decided
 -- has granted -1 (BADSTATE) or -2 (WRONGTYPE), and 0 in its other fields; the others are decided. If Redis refuses a
--- command, for example by an ACL, the call ends with that error, and those before it keep their grants: too much is
--- counted, never too little. In a cluster all keys must lie in one slot: different subjects mostly do not.
+-- command, for example by an ACL, the call ends with that error, and those before it keep their grants. In a cluster
+-- all keys must lie in one slot: different subjects mostly do not.
 --
 -- GROUP[k]    subject      1..64
 -- KEYS[k]     bucket       <prefix>:<limiter>:{<subject>}:gcra1
@@ -926,9 +926,9 @@ local function gcra_v1(KEYS, ARGV)
 -- Permits come back one by one, each window / limit after the last; up to burst may be taken at once.
 -- Any interval of length d holds at most burst + d * limit / window granted permits, to within a
 -- microsecond. The emission interval window / limit is an exact fraction and never rounded, so the rate
--- does not drift. First come, first served: nobody gets a permit before those who have booked ahead.
--- limit, window and burst may change from call to call: the time until the bucket is full stays,
--- rounded up to a microsecond. A denied call writes nothing.
+-- does not drift. First come, first served: nobody gets a permit before those who have booked ahead,
+-- except by a larger burst * window / limit. limit, window and burst may change from call to call: the
+-- time until the bucket is full stays, rounded up to a microsecond. A denied call writes nothing.
 --
 -- KEYS[1]     bucket       <prefix>:<limiter>:{<subject>}:gcra1
 --
@@ -949,13 +949,13 @@ local function gcra_v1(KEYS, ARGV)
 -- ERROR       BADSTATE     bucket holds a string that is not in the layout gcra/1
 --
 -- STATE       gcra/1       26 bytes, struct.pack(">I7I3I3I7I6", tat, numerator, limit, written, widest).
---                          tat + numerator / limit is the theoretical arrival time: when the bucket is
---                          full again. written is the clock at the last grant. A grant has drained when the
---                          arrival time that it set has passed; widest is the widest window of the grants
---                          that have not. If narrower grants followed the widest, 39 bytes, with "I6I7"
---                          more: next_widest and drained, the time from which it takes widest's place.
---                          Void if the clock is more than widest and 60 s before written. Expires when tat
---                          has passed
+--                          tat + numerator / limit is the theoretical arrival time: when the bucket is full
+--                          again. written is the clock at the last grant. A grant has drained when the
+--                          arrival time that it set has passed; widest is at least the widest window of the
+--                          grants that have not. If narrower grants followed the widest, 39 bytes, with
+--                          "I6I7" more: next_widest and drained, the time from which it takes widest's
+--                          place. Void if the clock is more than widest and 60 s before written: a clock
+--                          that is set may let one burst more through. Expires when tat has passed
 -- COMPLEXITY  O(1)         TIME, one GET, at most one SET
 -- REDIS       5.0
 
@@ -1125,9 +1125,8 @@ local function list_log_many_v1(KEYS, ARGV)
 -- decided as by list_log_v1, and twice if it is named twice. K is the number of keys. Only granted above 0 is a
 -- grant. One that cannot be decided has granted -1 (BADSTATE) or -2 (WRONGTYPE), and 0 in its other fields; the
 -- others are decided. If Redis refuses a command, for example by an ACL, the call ends with that error, and those
--- before it keep their grants: too much is counted, never too little. In a cluster all keys must lie in one slot:
--- different subjects mostly do not. Granted -3: not decided and not charged, because the keys before it have read 256
--- entries. Expect it in calls for more than 15 keys. Ask for these keys again.
+-- before it keep their grants. In a cluster all keys must lie in one slot: different subjects mostly do not. Granted
+-- -3: not decided and not charged, because the keys before it have read 256 entries. Ask for these keys again.
 --
 -- GROUP[k]    subject      1..64
 -- KEYS[k]     log          <prefix>:<limiter>:{<subject>}:ll1
@@ -1330,11 +1329,10 @@ redis.register_function{
 local function list_log_return_v1(KEYS, ARGV)
 -- list_log_return v1
 --
--- Gives back permits of a list_log that were granted and certainly not used: it removes entries
--- of the time they were granted for. The limit holds for the permits that are not given back.
--- Entries of the same time are alike: whoever gives back more than they were granted takes
--- permits of others. After a lost reply, do not send it again. Later bookings stay where they
--- are: only giving back the last one opens the limiter sooner.
+-- Gives back permits of a list_log that were granted and certainly not used: it removes entries of
+-- the time they were granted for. The limit holds for the permits that are not given back. Entries
+-- of the same time are alike: whoever gives back more than they were granted takes permits of
+-- others. After a lost reply, do not send it again. Later bookings stay where they are.
 --
 -- KEYS[1]     log          <prefix>:<limiter>:{<subject>}:ll1
 --
@@ -1426,9 +1424,9 @@ local function list_log_v1(KEYS, ARGV)
 -- The sliding-window log in a LIST of integers: any half-open interval of length window holds at most
 -- limit granted permits, to the microsecond. The default for exact limits: about 10 bytes a permit.
 -- First come, first served: nobody gets a permit before those who have booked ahead. A denied call
--- writes nothing. limit and window may change from call to call. A grant under a shorter window forgets
--- what is older than that, so callers that alternate between two windows on one key get the longer
--- limit again and again: use two limiters, or slice_ring.
+-- writes nothing. limit and window may change from call to call. A grant forgets what is older than its
+-- window, also if Redis then refuses a command, so callers that alternate between two windows on one
+-- key get the longer limit again and again: use two limiters, or slice_ring.
 --
 -- KEYS[1]     log          <prefix>:<limiter>:{<subject>}:ll1
 --
@@ -1448,10 +1446,11 @@ local function list_log_v1(KEYS, ARGV)
 -- ERROR       BADSTATE     log holds an entry that is not a time in microseconds
 --
 -- STATE       ll/1         one entry a permit, the time it was granted for, oldest first. Void if the
---                          newest is more than a window and 120 s ahead of the clock (the longer of the
---                          call's window and its own). Expires when the newest has left the window. With
---                          bookings it may hold limit * (1 + max_wait / window) entries: set
---                          lazyfree-lazy-expire where that is several million
+--                          newest is more than a window and about 120 s ahead of the clock (the longer of
+--                          the call's window and its own): a clock that is set may let one limit more
+--                          through. Expires when the newest has left the window. With bookings it may hold
+--                          limit * (1 + max_wait / window, rounded up) entries: set lazyfree-lazy-expire
+--                          where that is several million
 -- COMPLEXITY  O(log N)     TIME, log N LINDEX, each of which walks the nodes of the list (8 KB each): 0.13
 --                          ms with 10^6 entries, nearly all of them expired. A grant removes up to permits
 --                          + 100 expired entries, or unlinks the list if all have expired
@@ -1798,8 +1797,8 @@ local function slice_ring_many_v1(KEYS, ARGV)
 -- first subject, then of the next. REPLY goes on with EACH for each subject in turn. Each is decided as by
 -- slice_ring_v1, and twice if it is named twice. Only granted above 0 is a grant. One that cannot be decided has
 -- granted -1 (BADSTATE) or -2 (WRONGTYPE), and 0 in its other fields; the others are decided. If Redis refuses a
--- command, for example by an ACL, the call ends with that error, and those before it keep their grants: too much is
--- counted, never too little. In a cluster all keys must lie in one slot: different subjects mostly do not.
+-- command, for example by an ACL, the call ends with that error, and those before it keep their grants. In a cluster
+-- all keys must lie in one slot: different subjects mostly do not.
 --
 -- GROUP[k]    subject      1..16
 -- GROUP[i]    window       1..8
@@ -2150,13 +2149,14 @@ redis.register_function("slice_ring_return_v1", slice_ring_return_v1)
 local function slice_ring_v1(KEYS, ARGV)
 -- slice_ring v1
 --
--- The time-slice ring: permits counted by slice of time, in 1 to 8 windows, all granted or none. Each window is a
--- ring of its own, in a key of its own: a call counts only in the windows that it names, and one not named before
--- begins empty. Grants never let the current slice and the size_i - 1 before it hold more than limit_i. So no interval
--- of (size_i - 1) * slice_i is granted more, unless the clock is set, the limit changes, the ring is lost or permits
--- are given back: to cover a time t, ask for t / slice_i + 1 slices, rounded up. What is reported is charged first,
--- whatever the windows hold; a denied call writes nothing else. An error charges nothing. Nothing is booked ahead. A
--- ring named twice is charged once, by the smaller limit. Key names are not checked.
+-- The time-slice ring: permits counted by slice of time, in 1 to 8 windows, all granted or none. Each window is a ring
+-- of its own, in a key of its own: a call counts only in the windows that it names, and one not named before begins
+-- empty. Grants never let the current slice and the size_i - 1 before it hold more than limit_i. So no interval of
+-- (size_i - 1) * slice_i is granted more, unless the clock is set, the limit changes, the ring is lost or permits are
+-- given back: to cover a time t, ask for t / slice_i + 1 slices, rounded up. What is reported is charged first,
+-- whatever the windows hold; a denied call writes nothing else. An error charges nothing, where rights are the same
+-- for all rings. Nothing is booked ahead. A ring named twice is charged once, by the smaller limit. Key names are not
+-- checked.
 --
 -- GROUP[i]    window       1..8
 -- KEYS[i]     ring_i       <prefix>:<limiter>:{<subject>}:sr1:<slice>x<size>
@@ -2182,7 +2182,8 @@ local function slice_ring_v1(KEYS, ARGV)
 --                          the window's oldest slice then in 6; size cells of 6. Slice s begins at s * slice; cell s %
 --                          size has the total before it. Totals wrap at 2^48. A clock behind the last charge stands
 --                          still there; while it is more than the window and 60 s behind, the ring counts as empty, and
---                          waits may be too short. An empty string is no ring. Expires when the last charge has left
+--                          waits may be too short. An empty string is no ring. Expires when the last charge has left;
+--                          a new ring for which Redis refuses PEXPIREAT holds nothing, and stays until it is charged
 -- COMPLEXITY  O(W S)       TIME; GETRANGE and SETRANGE for each of W windows. A new slice adds GETRANGE, PEXPIREAT and
 --                          a cell for each slice since, a new ring S; a full window GETRANGE of S
 -- REDIS       5.0
@@ -2360,9 +2361,10 @@ redis.register_function{
 local function token_bucket_set_v1(KEYS, ARGV)
 -- token_bucket_set v1
 --
--- Sets the rate, interval and scope of a token_bucket for every caller at once, to stay until
--- they are set again. Permits in use stay in use, and count against the new rate from the next
--- call on; under another scope another list counts. Also repairs a config that cannot be read.
+-- Sets the rate, interval and scope of a token_bucket for every caller at once, to stay until they
+-- are set again. Permits in use stay in use, at least for the interval they were granted under, and
+-- count against the new rate from the next call on; under another scope another list counts. Also
+-- repairs a config that cannot be read.
 --
 -- KEYS[1]     config       <prefix>:<limiter>:{<subject>}:tb1
 --
@@ -2424,11 +2426,11 @@ redis.register_function("token_bucket_set_v1", token_bucket_set_v1)
 local function token_bucket_v1(KEYS, ARGV)
 -- token_bucket v1
 --
--- A log of permits, each of which comes back one interval after it was taken. It follows
--- Redisson's RRateLimiter; the continuously refilled token bucket is gcra. Any half-open interval
--- of length interval holds at most rate granted permits. The rate lives in Redis, so an operator
--- changes it for every caller at once with token_bucket_set. First come, first served. A
--- denied call writes nothing.
+-- A log of permits, each of which comes back one interval after it was taken. It follows Redisson's
+-- RRateLimiter; the continuously refilled token bucket is gcra. Any half-open interval of length
+-- interval holds at most rate granted permits, unless interval was made longer. The rate lives in
+-- Redis, so an operator changes it for every caller at once with token_bucket_set. First come,
+-- first served. A denied call writes nothing.
 --
 -- KEYS[1]     config       <prefix>:<limiter>:{<subject>}:tb1
 -- KEYS[2]     all          <prefix>:<limiter>:{<subject>}:tb1:all
@@ -2457,10 +2459,10 @@ local function token_bucket_v1(KEYS, ARGV)
 --                          is none. all, by_client: a list with an entry a grant, oldest first,
 --                          struct.pack(">I8I8I4", the time it was granted for, permits granted before it,
 --                          its permits). In use are, of the newest entry, before + permits, less before of
---                          the oldest live one. Void if the newest is more than an interval and 120 s ahead
---                          of the clock (the longer of the call's interval and its own). The lists expire
---                          when the last permit has come back, the config up to 0.1 s later, one set by
---                          token_bucket_set never
+--                          the oldest live one. Void if the newest is more than an interval and about 120 s
+--                          ahead of the clock (the longer of the call's interval and its own): a clock that
+--                          is set may let one rate more through. The lists expire when their last permit
+--                          has come back, the config no sooner, one set by token_bucket_set never
 -- COMPLEXITY  O(log N)     TIME, HMGET, log N LINDEX, each of which walks the nodes of the list (8 KB
 --                          each): 0.14 ms with 10^6 entries, nearly all of them expired. A grant removes up
 --                          to 10000 expired entries, or unlinks the list if all have expired
@@ -2680,12 +2682,11 @@ redis.register_function{
 local function zset_log_return_v1(KEYS, ARGV)
 -- zset_log_return v1
 --
--- Gives back permits of a zset_log by the id that they were granted to, if they were certainly
--- not used: it removes members of the id, the highest numbers first. The limit holds for the
--- permits that are not given back. Giving back all permits of an id may be sent again after a lost
--- reply; giving back some may not. An id of which some were given back cannot ask zset_log for as
--- many as before. Later bookings stay where they are: only giving back the last one opens the
--- limiter sooner.
+-- Gives back permits of a zset_log by the id that they were granted to, if they were certainly not
+-- used: it removes members of the id, the highest numbers first. The limit holds for the permits
+-- that are not given back. Giving back all permits of an id may be sent again after a lost reply;
+-- giving back some may not. An id of which some were given back cannot ask zset_log for as many as
+-- before. Later bookings stay where they are.
 --
 -- KEYS[1]     log          <prefix>:<limiter>:{<subject>}:zl1
 --
@@ -2784,9 +2785,9 @@ local function zset_log_v1(KEYS, ARGV)
 -- gives its permits back. An id is known until its permits leave the window; after that it is charged again. Make
 -- ids yourself: an end user who chooses them is not limited. First come, first served: nobody gets a permit before
 -- those who have booked ahead. A denied call writes nothing. Callers without ids use list_log; ZRANGE shows what is
--- stored. limit and window may change from call to call. A grant under a shorter window forgets what is older than
--- that, so callers that alternate between two windows on one key get the longer limit again and again: use two
--- limiters, or slice_ring.
+-- stored. limit and window may change from call to call. A grant forgets what is older than its window, also if
+-- Redis then refuses a command, so callers that alternate between two windows on one key get the longer limit again
+-- and again: use two limiters, or slice_ring.
 --
 -- KEYS[1]     log          <prefix>:<limiter>:{<subject>}:zl1
 --
@@ -2809,9 +2810,9 @@ local function zset_log_v1(KEYS, ARGV)
 -- STATE       zl/1         one member a permit, its score the time it was granted for: <id>, then <id>||2,
 --                          <id>||3, ... Give permits back with zset_log_return: after ZREM the expiry
 --                          stays, and a wrong clock is noticed later. Void if the newest is more than a
---                          window and 120 s ahead of the clock (the longer of the call's window and its
---                          own). Expires when the newest has left the window; set lazyfree-lazy-expire from
---                          10000 members on
+--                          window and about 120 s ahead of the clock (the longer of the call's window and
+--                          its own): a clock that is set may let one limit more through. Expires when the
+--                          newest has left the window; set lazyfree-lazy-expire from 10000 members on
 -- COMPLEXITY  O(log N)     TIME, ZCARD, ZSCORE, ZCOUNT; a grant removes up to permits + 100 expired members
 -- REDIS       5.0
 

@@ -104,7 +104,8 @@ class TokenBucket(Reserver):
 
     def set_rate(self, subject: str, limit: Union[Limit, Tuple[int, timedelta]]) -> Steps[None]:
         """Stores the subject's rate, as Limit(permits, window): for every process at once, to stay until it is set
-        again. Permits in use stay in use. It may be repeated after an OutcomeUnknownError."""
+        again. Permits in use stay in use, at least for the window they were granted under. It may be repeated
+        after an OutcomeUnknownError."""
         limit = self._check_limit(self._limit(limit))
         check_int(self.name, "permits", limit.permits, 1)
         script = self.setup.caller.scripts["token_bucket_set_v1"]

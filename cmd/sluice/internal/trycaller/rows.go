@@ -68,7 +68,8 @@ func (line timeline) try(t *trial) []Row {
 		a := t.programs[0].ask(t.request(script, s.Keys, s.Args...), t.patience)
 		isReply := a.Kind == "reply" && slices.Equal(a.Reply[:min(len(a.Reply), len(s.Reply))], s.Reply)
 		if row.Seen = a.String(); s.Error == "" && !isReply || s.Error != "" && !a.isError(s.Error) {
-			row.Seen = fmt.Sprintf("%v from %s in step %d, want %v %s", a, script, i+1, s.Reply, s.Error)
+			want := cmp.Or(s.Error, fmt.Sprint("a reply that begins ", s.Reply))
+			row.Seen = fmt.Sprintf("%v from %s in step %d, want %s", a, script, i+1, want)
 			row.Cure = line.Cure
 			break
 		}
@@ -133,6 +134,9 @@ func (t *trial) asks() []Row {
 			}
 		}
 	}
+	if t.Cluster { // while a slot moves
+		needed = append(needed, "asking")
+	}
 	slices.Sort(needed)
 	rules := "app on >secret resetchannels ~sluice:* +" + strings.Join(needed, " +")
 	row := Row{"asks for little", "ACL SETUSER", rules, ""}
@@ -172,6 +176,7 @@ var transport = []fault{
 	{name: "cut before it is sent", begin: do((*proxy).CutCalls), calls: atOnce},
 	{name: "silent at first", begin: do((*proxy).Swallow), fresh: true},
 	{name: "silent", begin: do((*proxy).Swallow), calls: 2},
+	{name: "replies are late", begin: do(func(p *proxy) { p.Delay(0, time.Hour) }), calls: 2}, // until the fault ends
 	{name: "connects hang", begin: do((*proxy).Stall, (*proxy).Disconnect), calls: 2},
 	{name: "connections are refused", begin: do((*proxy).Refuse, (*proxy).Disconnect), calls: 5},
 }
@@ -192,7 +197,9 @@ var servers = []fault{
 		begin: func(t *trial) func() error {
 			t.each("CONFIG", "SET", "cluster-node-timeout", "2000")
 			t.nodes[0].server.Kill()
-			return func() error { return localredis.Await("a replica takes over", t.nodes[masters].isMaster) }
+			replica := t.nodes[masters].rdb
+			isMaster := func() bool { return strings.Contains(replica.Info(t.ctx, "replication").Val(), "role:master") }
+			return func() error { return localredis.Await("a replica takes over", isMaster) }
 		}},
 }
 
@@ -240,12 +247,12 @@ func (f fault) try(t *trial) (rows []Row) {
 		charged += a.charged
 		slowest = max(slowest, a.took)
 	}
-	tally := strings.TrimPrefix(fmt.Sprint(kinds), "map")
-	seen := fmt.Sprintf("%s, %d charged, up to %.2f s", tally, charged, slowest.Seconds())
+	seen := strings.TrimPrefix(fmt.Sprint(kinds), "map")
+	seen = fmt.Sprintf("%s, %d charged, up to %.2f s", seen, charged, slowest.Seconds())
 	for _, a := range answers {
 		property, cure := f.judge(a, limit)
 		if cure != "" && !slices.ContainsFunc(rows, func(r Row) bool { return r.Cure == cure }) {
-			one := fmt.Sprintf("; of these in %.2f s %v, %d charged", a.took.Seconds(), a, a.charged)
+			one := fmt.Sprintf("; one of them after %.2f s %v, %d charged", a.took.Seconds(), a, a.charged)
 			rows = append(rows, Row{property, f.name, seen + one, cure})
 		}
 	}
@@ -266,8 +273,8 @@ func (f fault) judge(a answer, limit time.Duration) (property, cure string) {
 	case a.charged > 1:
 		return "charged once", "the client sends a call again when its reply is lost: switch off its retries and reconnects"
 	case a.took > limit || a.Kind == "no answer":
-		return "ends in time", "bound each: connecting, waiting for a connection of the pool, waiting for a reply. " +
-			"If COMMAND takes one call at a time, say --processes"
+		return "ends in time", "bound each: connecting, waiting for a connection of the pool, or that another call makes, " +
+			"waiting for a reply. If COMMAND takes one call at a time, say --processes"
 	case nothingRan && a.charged > 0:
 		return "tells apart", "only an error reply proves that nothing ran: a lost connection or a timeout is unknown"
 	case a.Kind == "wrong reply" || a.isGrant() && a.charged == 0 && !f.loses:

@@ -2,7 +2,6 @@ package trycaller
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"net"
 	"net/url"
@@ -26,10 +25,6 @@ type node struct {
 	server *localredis.Server
 	proxy  *proxy
 	rdb    *redis.Client // past the proxy
-}
-
-func (n *node) isMaster() bool {
-	return n.rdb.InfoMap(context.Background(), "replication").Item("Replication", "role") == "master"
 }
 
 // startStand starts what COMMAND is tried on.

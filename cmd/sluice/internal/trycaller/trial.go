@@ -17,14 +17,13 @@ import (
 
 // Options are the flags of sluice try-caller.
 type Options struct {
-	Command   []string
-	Redis     string // a URL; "": a server of its own
-	Cluster   bool
-	Processes bool
-	Within    time.Duration
-	Vectors   string
-	Only      string    // part of names: nothing else is tried
-	Stderr    io.Writer // of COMMAND
+	Command            []string
+	Redis              string // a URL; "": a server of its own
+	Cluster, Processes bool
+	Within             time.Duration
+	Vectors            string    // their folder
+	Only               string    // part of names: nothing else is tried
+	Stderr             io.Writer // of COMMAND
 }
 
 // Row is one result: a property of a caller, and where it holds or does not.
@@ -123,11 +122,7 @@ func (t *trial) startWell() {
 // start starts COMMAND anew. If it takes one call at a time, so many are started.
 func (t *trial) start() {
 	t.stop()
-	count := 1
-	if t.Processes {
-		count = atOnce
-	}
-	for range count {
+	for i := 0; i == 0 || t.Processes && i < atOnce; i++ {
 		t.programs = append(t.programs, start(t.ctx, t.Command, []string{t.where, "SLUICE_SCRIPTS=" + t.scripts}, t.Stderr))
 	}
 }
@@ -143,13 +138,19 @@ func (t *trial) stop() {
 
 // untilGranted makes calls until all of 40 at once are granted, and says for how long. Or else it says which was not.
 func (t *trial) untilGranted(within time.Duration) (time.Duration, *answer) {
+	last := ""
 	for began := time.Now(); ; time.Sleep(50 * time.Millisecond) {
 		answers := t.calls(atOnce)
 		i := slices.IndexFunc(answers, func(a answer) bool { return !a.isGrant() })
 		if i < 0 {
 			return time.Since(began), nil
 		}
-		if a := &answers[i]; a.Kind == "no answer" || a.Kind == "wrong reply" || time.Since(began) > within {
+		a := &answers[i]
+		if said := a.String(); within == wellIn && said != last {
+			fmt.Fprintln(t.Stderr, "not granted yet:", said)
+			last = said
+		}
+		if a.Kind == "no answer" || a.Kind == "wrong reply" || time.Since(began) > within {
 			return within, a
 		}
 	}

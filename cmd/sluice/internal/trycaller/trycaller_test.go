@@ -70,7 +70,7 @@ func (c *caller) answer(r request) map[string]any {
 	if err != nil {
 		c.failures.Add(1)
 	}
-	if err != nil && c.fault == "stays" {
+	if err != nil && c.fault == "stays" { // "stays open" does not close it
 		_ = c.conn.Close()
 	}
 	kind := map[bool]string{true: "unknown", false: "refused"}[err != nil && c.fault != "misleads"]
@@ -150,7 +150,7 @@ func (c *caller) callAt(addrs []string, r request, asking bool) (reply []int64, 
 
 // connect connects to the first node that accepts.
 func (c *caller) connect(addrs ...string) (net.Conn, func(), error) {
-	if c.fault == "stays" {
+	if strings.HasPrefix(c.fault, "stays") {
 		c.mu.Lock()
 		if c.conn == nil {
 			c.conn, _ = net.DialTimeout("tcp", addrs[0], time.Second)
@@ -243,6 +243,7 @@ var callers = []struct {
 	{"waits for connects", "hang, one", "ends in time", "connects hang, one by one", Options{}},
 	{"gives up", "refused, one by one", "comes back", "connections are refused, one by one", processes},
 	{"stays", "restarts", "comes back", "the server restarts", Options{}},
+	{"stays open", "late, one", "comes back", "replies are late, one by one", Options{}},
 	{"loads once", "FLUSH", "comes back", "SCRIPT FLUSH", Options{}},
 	{"misleads", "lost, one by one", "tells apart", "replies are lost, one by one", Options{}},
 	{"denies", "lost, one by one", "tells apart", "replies are lost, one by one", Options{}},
