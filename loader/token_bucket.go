@@ -32,9 +32,9 @@ func (l *Loader) TokenBucket(name string, limit Limit, opts ...LimiterOption) To
 func (b TokenBucket) With(limit Limit) TokenBucket { return TokenBucket{booker{b.with(limit)}} }
 
 // SetRate stores the subject's limit. Use it to change a subject's rate in all processes at once, without a
-// deployment. It applies at once to what was granted before, and stays until it is set again. The scope becomes this
-// limiter's: see PerClient. A limit of 0 is an *ArgumentError. After a lost reply the error is an *OutcomeUnknownError;
-// setting the limit again is safe. Cost: one round trip.
+// deployment. It applies at once, also to what was granted within the old window, and stays until it is set again. The
+// scope becomes this limiter's: see PerClient. A limit of 0 is an *ArgumentError. After a lost reply the error is an
+// *OutcomeUnknownError; setting the limit again is safe. Cost: one round trip.
 func (b TokenBucket) SetRate(ctx context.Context, subject string, limit Limit) error {
 	key, err := b.key(subject)
 	if err != nil {
