@@ -108,22 +108,22 @@ func TestHookPanics(t *testing.T) {
 
 // TestHookPanicsInTheProbe has the only call that an open breaker lets through panic: the next one tries.
 func TestHookPanicsInTheProbe(t *testing.T) {
-	var answer func() error
+	var answer atomic.Value // func() error: a call that has ended may still read it
 	rdb := client(t, "nowhere:0")
-	rdb.AddHook(answers("", func() error { return answer() }))
+	rdb.AddHook(answers("", func() error { return answer.Load().(func() error)() }))
 	limits := loader.New(rdb, loader.Breaker(1, 20*time.Millisecond), loader.Timeout(time.Millisecond))
 	limiter := limits.ListLog("x", loader.PerHour(5))
-	answer = func() error { return errDead }
+	answer.Store(func() error { return errDead })
 	for !errors.Is(errOf(limiter.Allow(background, "s")), loader.ErrBreakerOpen) {
 		time.Sleep(time.Millisecond)
 	}
-	answer = func() error { panic("the probe panics") }
+	answer.Store(func() error { panic("the probe panics") })
 	await(t, func() (raised bool) {
 		defer func() { raised = recover() != nil }()
 		_, _ = limiter.Allow(background, "s")
 		return false
 	})
-	answer = func() error { return serverError("BADSTATE no") }
+	answer.Store(func() error { return serverError("BADSTATE no") })
 	await(t, func() bool { return !errors.Is(errOf(limiter.Allow(background, "s")), loader.ErrBreakerOpen) })
 }
 
@@ -145,20 +145,20 @@ func (h panicsOn) Handle(_ context.Context, r slog.Record) error {
 
 // TestHandlerPanicsInTheProbe has the handler panic that logs the end of an outage: all calls are sent again.
 func TestHandlerPanicsInTheProbe(t *testing.T) {
-	var answer func() error
+	var answer atomic.Value // func() error
 	rdb := client(t, "nowhere:0")
-	rdb.AddHook(answers("", func() error { return answer() }))
+	rdb.AddHook(answers("", func() error { return answer.Load().(func() error)() }))
 	var left atomic.Bool
 	left.Store(true)
 	logger := slog.New(panicsOn{slog.DiscardHandler, "breaker closed", &left})
 	limits := loader.New(rdb, loader.Breaker(1, 20*time.Millisecond), loader.Logger(logger),
 		loader.Timeout(time.Millisecond))
 	limiter := limits.ListLog("x", loader.PerHour(5))
-	answer = func() error { return errDead }
+	answer.Store(func() error { return errDead })
 	for !errors.Is(errOf(limiter.Allow(background, "s")), loader.ErrBreakerOpen) {
 		time.Sleep(time.Millisecond)
 	}
-	answer = func() error { return serverError("BADSTATE no") }
+	answer.Store(func() error { return serverError("BADSTATE no") })
 	await(t, func() bool {
 		defer func() { _ = recover() }()
 		_, _ = limiter.Allow(background, "s")
