@@ -51,8 +51,8 @@ func Programs() ([]string, error) {
 			return []string{path}, nil
 		}
 	}
-	return nil, fmt.Errorf("no redis-server or valkey-server on PATH, and %s is not set: install one, as `make server` does",
-		Environment)
+	return nil, fmt.Errorf(
+		"no redis-server or valkey-server on PATH, and %s is not set: install one, as `make server` does", Environment)
 }
 
 // Start starts a server in this working directory and waits until it answers. environment is added to this process's,

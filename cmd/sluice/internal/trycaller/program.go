@@ -42,8 +42,8 @@ type answer struct {
 	ID      int
 	Reply   []json.Number // or strings with integers
 	Granted *bool
-	Kind    string // that of an error; or "reply", "wrong reply", "no answer"
-	Text    string `json:"error"` // or that of the reply, or what is wrong
+	Kind    string // of an error; else "reply", "wrong reply" or "no answer"
+	Text    string `json:"error"` // of the error, or of the reply, or what is wrong
 
 	numbers [5]int64 // the reply begins so
 	key     word
@@ -72,7 +72,7 @@ type program struct {
 func start(ctx context.Context, command, environment []string, stderr io.Writer) *program {
 	ctx, kill := context.WithCancel(ctx)
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
-	stdin, input := io.Pipe()
+	stdin, input, _ := os.Pipe() // nil, if there is none, is a closed file
 	output, stdout := io.Pipe()
 	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = append(os.Environ(), environment...), stdin, stdout, stderr
 	cmd.WaitDelay = time.Second // for what it has started
@@ -80,7 +80,7 @@ func start(ctx context.Context, command, environment []string, stderr io.Writer)
 	go p.read(output, stderr)
 	go func() {
 		p.failed = cmd.Run()
-		_ = stdout.Close()
+		_, _ = stdin.Close(), stdout.Close()
 		close(p.ended)
 	}()
 	return p
@@ -108,6 +108,7 @@ func (p *program) read(output io.Reader, stderr io.Writer) {
 			fmt.Fprintf(stderr, "COMMAND printed %.200q\n", lines.Text())
 		}
 	}
+	_, _ = io.Copy(io.Discard, output) // of a line that is too long
 }
 
 // ask writes a call and returns its answer, or why there is none.

@@ -247,8 +247,8 @@ func (f fault) try(t *trial) (rows []Row) {
 		charged += a.charged
 		slowest = max(slowest, a.took)
 	}
-	seen := strings.TrimPrefix(fmt.Sprint(kinds), "map")
-	seen = fmt.Sprintf("%s, %d charged, up to %.2f s", seen, charged, slowest.Seconds())
+	tally := strings.TrimPrefix(fmt.Sprint(kinds), "map")
+	seen := fmt.Sprintf("%s, %d charged, up to %.2f s", tally, charged, slowest.Seconds())
 	for _, a := range answers {
 		property, cure := f.judge(a, limit)
 		if cure != "" && !slices.ContainsFunc(rows, func(r Row) bool { return r.Cure == cure }) {

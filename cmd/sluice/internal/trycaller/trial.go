@@ -1,7 +1,6 @@
 // Package trycaller runs a program that calls the scripts, makes its transport fail, and counts on the server what ran.
 //
-// rows.go has what is tried, program.go COMMAND, stand.go the servers behind proxies, and trial.go runs the one on the
-// others.
+// rows.go has what is tried, stand.go the servers behind proxies, program.go runs COMMAND, and trial.go tries the rows.
 package trycaller
 
 import (

@@ -2,6 +2,7 @@ package trycaller
 
 import (
 	"bufio"
+	"context"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -275,7 +276,7 @@ func TestServerTryCaller(t *testing.T) {
 			var failed []Row
 			found, rows := test.property == "", 0
 			err := Run(t.Context(), o, func(row Row) {
-				if rows++; row.Cure != "" {
+				if rows++; row.Cure != "" || row.Tried == "ACL SETUSER" && o.Cluster != strings.Contains(row.Seen, " +asking ") {
 					failed = append(failed, row)
 				}
 			})
@@ -286,6 +287,36 @@ func TestServerTryCaller(t *testing.T) {
 				t.Errorf("%v, %d rows, failed: %+v", err, rows, failed)
 			}
 		})
+	}
+}
+
+// What COMMAND answers on a server that is well is told at once, not when time is up.
+func TestServerTryCallerTellsWhyNotGranted(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	output, stderr := io.Pipe()
+	go func() {
+		for lines := bufio.NewScanner(output); lines.Scan(); {
+			if lines.Text() == "not granted yet: unknown: no such user" {
+				cancel()
+			}
+		}
+	}()
+	answer := `s/.*"id":\([0-9]*\).*/{"id":\1,"kind":"unknown","error":"no such user"}/`
+	o := Options{Command: []string{"sed", "-u", answer}, Stderr: stderr}
+	err := Run(ctx, o, func(row Row) { t.Errorf("%+v", row) })
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("%v, want the end that the line brings about", err)
+	}
+}
+
+// A COMMAND that ends while it is asked is told at once, not when time is up.
+func TestServerTryCallerTellsThatCommandEnded(t *testing.T) {
+	for _, command := range []string{"read call; exit 3", "yes | head -c 200000 | tr -d '\\n'; read call; exit 3"} {
+		o := Options{Command: []string{"sh", "-c", command}, Stderr: t.Output()}
+		err := Run(t.Context(), o, func(row Row) { t.Errorf("%+v", row) })
+		if err == nil || !strings.Contains(err.Error(), "exit status 3") {
+			t.Errorf("%s: %v, want its exit status", command, err)
+		}
 	}
 }
 
